@@ -134,6 +134,14 @@ def missing(asked: argparse.Namespace) -> list[int]:
     return list(itertools.islice((n for n in itertools.count() if n not in known), asked.compile))
 
 
+def held() -> tuple[int, int]:
+    """Returns how many stored peaks are in the range of their estimate, and how many there are."""
+    rows = [row for row in stored(STORED) if row.get("peak") is not None]
+    memories = [estimate_memory(parse_plan(row["plan"])) for row in rows]
+    pairs = zip(memories, rows, strict=True)
+    return sum(each.low <= row["peak"] <= each.high for each, row in pairs), len(rows)
+
+
 def main(asked: Asked, figures: Figures) -> None:
     if seeds := [int(each) for each in asked.seeds.split(",") if each] or missing(asked):
         compile_more(asked.data, asked.folder, seeds)

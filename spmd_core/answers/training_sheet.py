@@ -19,6 +19,7 @@ from spmd_core.base import (
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
+from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
     ContextRow,
     TrainingAnswer,
@@ -87,7 +88,18 @@ def plan_policy(plan: Plan) -> str:
 
 
 def training_headline(answer: TrainingAnswer) -> str:
-    """Returns the answer in one sentence."""
+    """Returns the answer in one sentence; of a number of chips with the cheapest that has a price."""
+    paid = [row for row in answer.ordered if row.run and row.run.money is not None]
+    words = _headline(answer)
+    if answer.question.chips is None or len(paid) < 2:
+        return words
+    least = min(paid, key=lambda row: measure(row, "dollars"))
+    assert least.run
+    cheapest = f"{chip_title(least.kind)} is cheapest, {money_text(least.run.money)}"
+    return f"{words.removesuffix('.')}; {cheapest}."
+
+
+def _headline(answer: TrainingAnswer) -> str:
     question, best = answer.question, answer.best
     if best is None or best.plan is None or best.run is None:
         return _not_met(answer)
@@ -204,6 +216,7 @@ def _too_much(step: Prediction | None) -> str:
 class _Marked(NamedTuple):
     mark: str
     row: TrainingRow
+    tokens: str | None  # of a step, where rows differ
 
 
 _SHEET: Sheet[_Marked] = Sheet(
@@ -211,6 +224,7 @@ _SHEET: Sheet[_Marked] = Sheet(
         text("On", lambda row: chip_title(row.row.kind)),
         text("Verdict", lambda row: row.mark),
         count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
+        text("Tokens a step", lambda row: row.tokens),
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
@@ -239,7 +253,13 @@ _SHEET: Sheet[_Marked] = Sheet(
 
 def training_table(answer: TrainingAnswer) -> Table:
     """Returns a row for each kind of chip, the best first: its best plan, days and dollars."""
-    return _SHEET.table([_Marked(_mark(answer, row), row) for row in answer.ordered], "screen")
+    alike = len({row.plan.tokens for row in answer.rows if row.plan}) < 2
+    rows = [_Marked(_mark(answer, row), row, _tokens(row.plan, alike)) for row in answer.ordered]
+    return _SHEET.table(rows, "screen")
+
+
+def _tokens(plan: Plan | None, alike: bool) -> str | None:
+    return step_tokens(plan).removesuffix(" tokens a step") if plan and not alike else None
 
 
 CONTEXT_ROWS = Sheet[ContextRow](

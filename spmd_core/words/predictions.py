@@ -314,6 +314,10 @@ RANGES_WORDS = (
     "published steps."
 )
 
+# `bench.memory_random`: peaks in the range of their estimate, of how many compiled, all for TPUs
+PEAKS_HELD, PEAKS = 103, 104
+PEAKS_WORDS = f"Ranges of memory hold {PEAKS_HELD} of {PEAKS} compiled peaks, all of them on TPUs."
+
 
 def days_text(days: float) -> str:
     """Returns days, or hours or years, in words.

@@ -9,6 +9,7 @@ from spmd_core.base import bytes_text, number_text
 from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.facts import Estimate
 from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
+from spmd_core.terms import money_text
 from spmd_core.words import tokens_text
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
@@ -44,6 +45,24 @@ def test_the_sheet_has_each_number_of_its_row():
     needs = f"does not fit: {bytes_text(held.peak)} of {bytes_text(held.capacity)} per device"
     assert [cell.text for cell in marks] == ["fastest", needs]
     assert answer.even == () and training_json(answer)["about_even"] == []
+
+
+def test_the_headline_of_a_number_of_chips_names_the_cheapest_of_those_with_prices():
+    answer = asked(chips=256, price=PRICE)
+    cheapest = min(answer.rows, key=lambda row: row.run.money)
+    assert cheapest is not answer.best, "else the fastest is the cheapest"
+    words = f"; {cheapest.kind} is cheapest, {money_text(cheapest.run.money)}."
+    assert training_headline(answer).endswith(words)
+    assert len(training_headline(answer).split()) <= 20
+    assert "cheapest" not in training_headline(asked(chips=256, price=PRICE[:1]))
+
+
+def test_tokens_of_a_step_are_in_the_table_where_they_differ():
+    assert "Tokens a step" not in training_table(asked(chips=256)).columns
+    answer = train(TrainingQuestion(FORM, 1e12, 512, ("v5p", "h100"), chips=48))
+    steps = {cell.text for cell in training_table(answer).column("Tokens a step")}
+    assert steps == {f"{number_text(row.plan.tokens / 1e6)}M" for row in answer.rows}
+    assert len(steps) == 2
 
 
 @pytest.mark.parametrize("given", [{"days": 30}, {"chips": 256}, {"days": 30, "price": PRICE}])

@@ -119,9 +119,10 @@ def _estimate(plan: Plan) -> None:
     memory = estimate.before_compiling
     answer = words.estimate(estimate, plan)
     if estimate.is_timed:
-        run_answer.card(plan, estimate)
+        counted = cards.how_sure(run_answer.card(plan, estimate))
     else:
         _memory_headline(answer, memory["fits"])
+        counted = cards.how_sure(st.container())
     nearest.offer(plan, estimate)
     if estimate.is_timed:
         run_answer.find_best(plan)
@@ -130,14 +131,16 @@ def _estimate(plan: Plan) -> None:
     doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
     for note in (*(note for note in plan_notes(plan) if note not in answer), *doubts):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
-    with st.expander("How it is counted", key="counted"):
+    with counted:
         lines = [
             f"At the peak: {words.parts_words(memory['parts'])}.",
-            f"Estimated from the sizes: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}.",
+            f"Memory: {bytes_text(memory['low'])} to {bytes_text(memory['high'])}.",
+            words.PEAKS_WORDS,
         ]
         if estimate.is_timed:
             lines += [
                 words.step_estimate(estimate),
+                words.RANGES_WORDS,
                 f"Training takes {run_answer.steps_words(plan, estimate)}.",
                 f"{convention_words(plan, estimate)}.",
                 f"{cost_words(cost_of(estimate, price.now()))}.",

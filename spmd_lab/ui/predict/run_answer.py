@@ -16,7 +16,7 @@ from spmd_core.answers import (
     training_headline,
     training_table,
 )
-from spmd_core.base import RequestError, bytes_text, number_text, seconds_text
+from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text
 from spmd_core.experiment import experiment_of
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
@@ -24,7 +24,7 @@ from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.search import link, question_for
 from spmd_core.sheets import Table
 from spmd_core.surveys import step_tokens
-from spmd_core.sweeps import TrainingAnswer, context_rows, training_run
+from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
 from spmd_core.words import bound_words, days_text, predictions, tokens_text
@@ -50,12 +50,13 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     assert run is not None
     verb = "Fits" if shown.compiled else shown.fit.capitalize()
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
-    answer = plain(f"{verb} on {chips}, {bound_words(shown.shares_s)}.")
-    headline = f":red[{answer}]" if verb == "May not fit" else answer
+    kept, is_kept = _limit_words(run)
+    parts = (f"{verb} on {chips}", kept, bound_words(shown.shares_s))
+    answer = plain(f"{', '.join(filter(None, parts))}.")
+    headline = answer if is_kept and verb != "May not fit" else f":red[{answer}]"
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
-    more = ", ".join(filter(None, (time.more, _missed(run.days.estimate, run.money))))
-    time = time._replace(title=f"For {tokens_text(question.tokens())}", more=more)
+    time = time._replace(title=f"For {tokens_text(question.tokens())}")
     tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
     batch = Figure("Batch per device", tokens, f"sequences × tokens, {step_tokens(plan)}")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
@@ -84,21 +85,29 @@ def held_figure(shown: Prediction) -> Figure:
     memory, room = shown.memory_bytes, shown.host_capacity_bytes
     over = f"{bytes_text(memory.missing)} too much, " * (memory.missing > 1)
     host = f", {bytes_text(memory.host)} of {bytes_text(room)} on the host"
+    low, high = (bytes_text(shown.before_compiling.get(end)) for end in ("low", "high"))
+    span = f"{between(low, high)} " * (not shown.compiled and "low" in shown.before_compiling)
     is_seen = bool(memory.host and room and memory.host > _SEEN * room)
     return Figure(
         "Memory",
         bytes_text(memory.peak) if memory.peak else "too much",
-        f"{over}of {bytes_text(memory.capacity)} per device{host * is_seen}",
+        f"{over}{span}of {bytes_text(memory.capacity)} per device{host * is_seen}",
         ((memory.peak or 0) / memory.capacity,),
     )
 
 
-def _missed(days: float, money: float | None) -> str:
+def _limit_words(run: TrainingCost) -> tuple[str, bool]:
+    """Returns what becomes of the deadline or the budget, and whether it is kept; "" without one."""
     by, value = question.limit()
-    spent, words = (days, "misses") if by == "days" else (money, "over")
-    if value is None or spent is None or spent <= value:
-        return ""
-    return f"{words} {(days_text if by == 'days' else money_text)(value)}"
+    if value is None:
+        return "", True
+    if by == "days":
+        is_kept = run.days.estimate <= value
+        return f"{'keeps' if is_kept else 'misses'} {days_text(value)}", is_kept
+    if run.money is None:
+        return "a budget needs a price", False
+    is_kept = run.money <= value
+    return f"{'within' if is_kept else 'over'} {money_text(value)}", is_kept
 
 
 def known_by(plan: Plan, compiled: Prediction) -> None:

@@ -23,6 +23,7 @@ from spmd_core.search.neighborhood import Policy
 from spmd_core.sweeps import TrainingQuestion, train, training_run
 from spmd_core.terms import cost_of, money_text
 from spmd_core.time import estimate_step
+from spmd_core.words.predictions import PEAKS_WORDS
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain
@@ -81,7 +82,10 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     assert errors(screen) == ""
     assert "Fits on " in headings(screen)
     peak = bytes_text(estimate_step(SMALL.plan).memory_bytes.peak)
-    assert figures(screen)["Memory"] == f"{peak} | of 15.8 GiB per device"
+    known = estimate_step(SMALL.plan).before_compiling
+    span = " to ".join(bytes_text(known[end]).removesuffix(" GiB") for end in ("low", "high"))
+    assert figures(screen)["Memory"] == f"{peak} | {span} GiB of 15.8 GiB per device"
+    assert PEAKS_WORDS in said(screen)
     # an estimate is enough for a row of a study
     assert [each for each in screen.button if each.key == "predict:variant:add"]
     assert field(screen, "button", "Predict").disabled is False
@@ -590,7 +594,7 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     assert errors(screen) == ""
     plan = parse_experiment(state_default()).plan
     (row,) = train(TrainingQuestion(plan.to_json(), 1e12, plan.batch, ("v5e",), days=12.0)).rows
-    assert f"on {row.plan.topology.chips} v5e" in headings(screen)
+    assert f"on {row.plan.topology.chips} v5e, keeps 12 days" in headings(screen)
     assert screen.query_params["days"] in ("12", ["12"])
     field(screen, "selectbox", "TPU or GPU").set_value("h100").run()
     assert "h100" in figures(screen)["Plan found"] and errors(screen) == ""
@@ -651,8 +655,16 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     field(screen, "selectbox", "Size by").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
+    assert ":red[Fits on 256 v5e, a budget needs a price" in headings(screen)
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()
     assert "pays for" in headings(screen) and errors(screen) == ""
+    assert "v5e, within $1 million" in headings(screen)
+
+
+def test_a_missed_deadline_is_red_in_the_headline(data_folder):
+    screen = screen_opened("predict")
+    asked(screen, BY_DAYS, ("number_input", "Days", 0.1))
+    assert re.search(r":red\[Fits on [\d,]+ v5e, misses 2.4 hours", headings(screen))
 
 
 @pytest.mark.parametrize(

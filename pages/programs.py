@@ -75,10 +75,12 @@ elif misfit:
 elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
-changes = st.container()
+details = result.answer(status) if status else None
+changes = st.container() if details is None else None
 result.wrong(experiment, result.compiled_of(status, experiment))
-if status:
-    result.after(status)
+changes = changes or st.container()
+if details:
+    details()
 constrain.draw(program)
 arrays.tables(program)
 if not refusal and not misfit:

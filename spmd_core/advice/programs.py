@@ -66,9 +66,10 @@ def finding_words(finding: Finding, program: Program) -> str:
     match finding.kind:
         case "replicated":
             too = " with its optimizer state" if others else ""
+            fix = f"other layers have {_spec(finding.meant)}" if finding.meant else "shard a dim"
             return (
                 f"{path} is replicated on {devices} devices: {held} a device{too}. "
-                f"{capital(_replicated_by(path, program))}: shard a dim"
+                f"{capital(_replicated_by(path, program))}: {fix}"
             )
         case "replicated_output":
             return (

@@ -82,6 +82,11 @@ def follow(
             f"Run {plain(run)} belongs to another experiment than the one in the fields.",
             icon=":material/link_off:",
         )
+        st.page_link(
+            cards.page_of(status.experiment),
+            label="Open that run",
+            query_params=cards.query(status.experiment, run),
+        )
         return None
     if not status.is_over:
         watch(run)

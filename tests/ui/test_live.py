@@ -100,6 +100,8 @@ def test_a_run_of_another_experiment_says_so(lab, page):
     lab._store.submit(RUN, EXPERIMENTS[page].vary(seed=7))
     screen = opened(page, experiment=link.encode(EXPERIMENTS[page]), run=RUN)
     assert f"Run {RUN} belongs to another experiment than the one in the fields." in said(screen)
+    links = [each.proto for each in screen.get("page_link") if each.proto.label == "Open that run"]
+    assert [f"run={RUN}" in each.query_string for each in links] == [True]
 
 
 @pytest.mark.parametrize("page", BUTTONS)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -173,7 +173,23 @@ def findings(program: Program) -> tuple[Finding, ...]:
         _unmatched,
     )
     listed = [finding for check in checks for finding in check(program, held)]
-    return tuple(sorted(listed, key=lambda finding: -finding.bytes_per_device))
+    return tuple(sorted(_once(listed), key=lambda finding: -finding.bytes_per_device))
+
+
+def _once(listed: Sequence[Finding]) -> Iterator[Finding]:
+    """Yields findings, of replicated arrays once, with the spec of those layers that are sharded."""
+    usual = {each.path: each.meant for each in listed if each.kind == "rule"}
+    replicated = [each for each in listed if each.kind == "replicated"]
+    known = {path for each in replicated for path in (each.path, *each.others)}
+    for each in listed:
+        if each.kind == "replicated":
+            yield replace(each, meant=usual.get(each.path))
+        elif (
+            each.kind != "rule"
+            or _axes(each.spec)
+            or not known.issuperset((each.path, *each.others))
+        ):
+            yield each
 
 
 def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding, ...], ...]:

@@ -1,6 +1,6 @@
 """Changes of a program by other specs: those that mend what is wrong, and of the value of a line."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -9,7 +9,7 @@ from typing import TypeVar
 import streamlit as st
 
 from spmd_core.answers import WhatIf
-from spmd_core.base import LabError
+from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, read_spec_words, spec_code
 from spmd_core.fields import Spec
 from spmd_core.workloads import Program, device_bytes, findings, grouped
@@ -20,6 +20,9 @@ from spmd_lab.ui.markdown import plain
 T = TypeVar("T")
 Specs = Mapping[str, Spec]
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
+_BEFORE, _REFUSED = "before_fixes", "refused_fix"  # aside
+_PROMISE = "Partitioned first: it is not used if peak memory or step time rises."
+_UNDO = "Back to the specs before the last fix."
 OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
 _LAST_DIM = (
     "Of dims that as many devices divide, the last is sharded: a lookup along the first then needs "
@@ -29,23 +32,22 @@ _LAST_DIM = (
 
 def fixes(program: Program) -> dict[str, Specs]:
     """Returns by path of a finding the specs that mend it: of an odd array those of its layers, of a
-    replicated one the dim that the most devices divide. None of a pattern that matches no
-    argument, nor one by which a device holds as much as before.
+    replicated one these too, else the dim that the most devices divide. None of a pattern that
+    matches no argument, nor of an array that no axis divides.
     """
     of = {each.leaf.path: each for each in program.arguments()}
-    listed = {
-        first.path: {
-            program.described.patterns[path]: each.meant or _over_most(of[path].shape, program)
-            for each in (first, *alike)
-            for path in (each.path, *(each.others if each.kind == "replicated" else ()))
-        }
+    return {
+        first.path: specs
         for first, *alike in grouped(findings(program), program)
         if first.kind in _BY_SPECS and first.path in program.described.patterns
-    }
-    return {
-        path: each
-        for path, each in listed.items()
-        if held_bytes(program, each) < held_bytes(program, {})
+        for specs in [
+            {
+                program.described.patterns[path]: each.meant or _over_most(of[path].shape, program)
+                for each in (first, *alike)
+                for path in (each.path, *(each.others if each.kind == "replicated" else ()))
+            }
+        ]
+        if first.meant or held_bytes(program, specs) < held_bytes(program, {})
     }
 
 
@@ -112,53 +114,85 @@ def _follow(specs: Specs) -> None:
         st.rerun()
 
 
-def offer(
-    program: Program,
-    listed: Sequence[Specs],
-    known: WhatIf | None,
-    is_partitioning: bool,
-) -> None:
-    """Draws a button that gives the program those specs by which a device holds least, unless they
-    raise its peak of memory or its time, as the compiler partitions it. `known`: what it made of them.
+def chosen(program: Program, listed: Iterable[Specs]) -> tuple[Specs | None, WhatIf | None]:
+    """Returns the specs to offer and what the compiler made of them, if it has answered: of those not
+    known to raise peak memory or step time, the ones by which a device holds the least.
     """
-    if not (tried := by_held(program, listed)):
-        return
-    first, *others = tried[0]
-    too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
-    pressed = st.button(
-        f"{words(tried[0])} for {plain(f'{first}{too}')}",
-        type="primary",
-        icon=":material/build:",
-        key="mend",
-        help=_LAST_DIM,
-    )
-    if known:
-        if raises(known):
-            st.caption("Peak memory or step time rises: the next fix is tried.")
-    elif is_partitioning:
-        _follow(tried[0])
-    else:
-        st.caption("Partitioned first: it is not used if peak memory or step time rises.")
-    if pressed:
-        with st.spinner("Partitioning it before and after…"):
-            kept = next((specs for specs in tried if not _raises(specs)), None)
-        if kept is None:
-            st.info(
-                "Each fix raises the peak of memory or the time: the specs stay. *Use* applies one all the same."
+    tried = _refused()
+    for specs in by_held(program, listed):
+        known = tried[1] if tried and tried[0] == specs else checked(specs)
+        if known is None or not raises(known):
+            return specs, known
+    return None, None
+
+
+def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
+    """Draws a button that gives the program the chosen specs, and one for its state before the last
+    fix; the fix that was tried in vain.
+    """
+    if specs is not None:
+        pressed = st.button(
+            f"Use {label(specs)}",
+            type="primary",
+            icon=":material/build:",
+            key="mend",
+            help=_LAST_DIM,
+        )
+        if known is None and is_opened():
+            _follow(specs)
+        elif known is None:
+            st.caption(_PROMISE)
+        if pressed:
+            use(specs)
+    elif has_fixes:
+        st.caption("Each fix raises peak memory or step time.")
+    if state.aside("programs", _BEFORE):
+        st.button("Undo", icon=":material/undo:", key="fix:undo", on_click=_undo, help=_UNDO)
+
+
+def refused() -> None:
+    """Draws what the fix that was pressed last raises, and a button that gives it all the same."""
+    if tried := _refused():
+        specs, answer = tried
+        with st.container(horizontal=True, vertical_alignment="center", key="refused-fix"):
+            changes = "; ".join(
+                f"{each.title.lower()} {each.value}" for each in answer.figures[:-1]
             )
-        else:
-            give(kept)
+            st.info(f"Not used: {label(specs)}. {plain(capital(changes))}.", width="stretch")
+            if st.button("Use it all the same", key="fix:anyway"):
+                give(specs)
+
+
+def _refused() -> tuple[Specs, WhatIf] | None:
+    tried = state.aside("programs", _REFUSED)
+    return tried if tried and tried[1].before == state.experiment("programs") else None
+
+
+def use(specs: Specs) -> None:
+    """Gives the program specs that raise neither its peak of memory nor its time, as the compiler
+    partitions it; else keeps what they raise.
+    """
+    with st.spinner("Partitioning it before and after…"):
+        answer = None
+        with suppress(LabError):  # what is not partitioned is not known to be worse
+            answer = as_viewer(lab().what_if, state.experiment("programs"), _changed(specs))
+    if answer is None or not raises(answer):
+        give(specs)
+    else:
+        state.set_aside("programs", _REFUSED, (specs, answer))
+        st.rerun()
+
+
+def label(specs: Specs) -> str:
+    """Returns specs with the arguments that get them."""
+    first, *others = specs
+    too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
+    return f"{words(specs)} for {plain(f'{first}{too}')}"
 
 
 def words(specs: Specs) -> str:
-    """Returns the label of a button that gives specs: that of their first argument."""
-    return plain(f"Use {spec_code(next(iter(specs.values())))}")
-
-
-def _raises(specs: Specs) -> bool:
-    with suppress(LabError):  # what is not partitioned is not known to be worse
-        return raises(as_viewer(lab().what_if, state.experiment("programs"), _changed(specs)))
-    return False
+    """Returns the spec of the first argument."""
+    return plain(spec_code(next(iter(specs.values()))))
 
 
 def raises(answer: WhatIf) -> bool:
@@ -219,5 +253,18 @@ def _changed(specs: Mapping[str, object]) -> Experiment:
 
 def give(specs: Mapping[str, object]) -> None:
     """Gives the screen's program these specs, in front of its own."""
-    if shell.done(lambda: state.replace("programs", _changed(specs))):
+    before, kept = state.experiment("programs"), state.aside("programs", _BEFORE) or ()
+    if shell.done(lambda: _replace(_changed(specs))):
+        state.set_aside("programs", _BEFORE, (*kept, before))
         st.rerun()
+
+
+def _undo() -> None:
+    *kept, before = state.aside("programs", _BEFORE)
+    state.set_aside("programs", _BEFORE, kept)
+    _replace(before)
+
+
+def _replace(experiment: Experiment) -> None:
+    state.replace("programs", experiment)
+    state.set_run("programs", None)

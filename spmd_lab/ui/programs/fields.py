@@ -2,12 +2,15 @@
 arguments.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import streamlit as st
 
 from spmd_core.experiment import spec_code
-from spmd_core.fields import axes_of, padded
+from spmd_core.fields import Spec, axes_of, padded
 from spmd_core.machine import accelerator_files
-from spmd_core.workloads import Program
+from spmd_core.workloads import Leaf, Program
 from spmd_lab.ui import inputs, mesh_fields, state
 from spmd_lab.ui.markdown import code, plain
 from spmd_lab.ui.state import Form, Mesh
@@ -100,24 +103,44 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
         "Argument",
         list(groups),
         key=state.seed(state.key(SCREEN, "group"), next(iter(now), next(iter(groups)))),
-        format_func=lambda group: (  # plain text
-            f"{'changed: ' * (group in now)}"
-            f"{f'{len(groups[group])} × ' * (len(groups[group]) > 1)}{group}"
-        ),
-        help="Arguments of the same path in several layers are one group: `*` stands for the number.",
+        # plain text, the same after a change: the browser selects an option by its text
+        format_func=lambda group: f"{f'{len(groups[group])} × ' * (len(groups[group]) > 1)}{group}",
+        help="Arguments of the same path in several layers are one group: `*` stands for the number. "
+        "Moments with the spec of their parameter change with it.",
     )
-    leaf = groups[chosen][0]
-    entries = now.get(chosen) or [list(axes) for axes in program.spec(leaf)]
+    leaf, before = groups[chosen][0], _entries(program, now, groups[chosen][0])
     given = [
         inputs.axes_input(
             SCREEN, f"spec.{chosen}.{dim}", f"Dim {dim}, size {size}, sharded over", entry, mesh
         )
-        for dim, (size, entry) in enumerate(zip(leaf.sizes, entries, strict=False))
+        for dim, (size, entry) in enumerate(zip(leaf.sizes, before, strict=False))
     ]
-    others = {group: spec for group, spec in now.items() if group != chosen}
-    spec, changed = tuple(map(axes_of, given)), groups[chosen] if chosen in now else [leaf]
-    if any(spec != padded(each.spec or (), len(each.sizes)) for each in changed):
-        others = {chosen: given} | others
-    for group, spec in others.items():
-        st.caption(f"{code(group)}: {code(spec_code(tuple(map(axes_of, spec))))}")
-    return others
+    spec, was = tuple(map(axes_of, given)), tuple(map(axes_of, before))
+    moved = [chosen, *(_moments(program, now, chosen, was) if spec != was else ())]
+    others = {group: each for group, each in now.items() if group not in moved}
+    changed = {group: given for group in moved if _differs(groups[group], spec, group in now)}
+    for group, each in (changed | others).items():
+        st.caption(f"{code(group)}: {code(spec_code(tuple(map(axes_of, each))))}")
+    return changed | others
+
+
+def _entries(program: Program, now: Form, leaf: Leaf) -> Sequence[Any]:
+    group = program.described.patterns[leaf.path]
+    return now.get(group) or [list(axes) for axes in program.spec(leaf)]
+
+
+def _moments(program: Program, now: Form, group: str, spec: Spec) -> dict[str, None]:
+    """Returns the groups of optimizer state of a group's parameters that have this spec as they do."""
+    described = program.described
+    return {
+        described.patterns[path]: None
+        for path, owner in described.optimizer.items()
+        if described.patterns[owner] == group
+        and tuple(map(axes_of, _entries(program, now, described.leaves[path]))) == spec
+    }
+
+
+def _differs(leaves: Sequence[Leaf], spec: Spec, is_given: bool) -> bool:
+    """Returns True if a spec is another than the file's: of any layer where a group has its own."""
+    some = leaves if is_given else leaves[:1]
+    return any(spec != padded(each.spec or (), len(each.sizes)) for each in some)

@@ -2,7 +2,8 @@
 as any other workload has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import streamlit as st
@@ -65,14 +66,11 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     is_absent = experiment.place.is_absent
     capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
     held = _held(listed, program, tried)
-    first = tried.get(listed[0].path) if listed else None
-    known = constrain.checked(first) if first else None
-    _card(program, listed, tried, known, held, capacity)
-    offered = constrain.by_held(program, tried.values())[:1]
-    is_known_better = known is not None and not constrain.raises(known)
-    above = first if is_known_better and first in offered else None
+    offered, known = constrain.chosen(program, tried.values())
+    _card(listed, tried, offered, known, held, capacity)
+    constrain.refused()
     if listed:
-        _findings(program, listed, tried, held, above)
+        _findings(program, listed, tried, held, offered if known else None)
     arrays.picture_of(program)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
@@ -108,9 +106,9 @@ def _findings(
 
 
 def _card(
-    program: Program,
     listed: Sequence[StepFinding],
     tried: Fixes,
+    offered: constrain.Specs | None,
     known: WhatIf | None,
     held: Sequence[int],
     capacity: int,
@@ -134,8 +132,7 @@ def _card(
         with st.container(horizontal=True, vertical_alignment="center"):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
-            waits = bool(listed and listed[0].path in tried) and constrain.is_opened()
-            constrain.offer(program, [*tried.values()], known, waits)
+            constrain.offer(offered, known, bool(tried))
 
 
 def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
@@ -222,8 +219,10 @@ def _finding(
         with st.container(width=250):
             if is_above:
                 st.caption(":material/arrow_upward: Above")
-            elif fix and st.button(constrain.words(fix), key=f"mend:{at}", width="stretch"):
-                constrain.give(fix)
+            elif fix and st.button(
+                f"Use {constrain.words(fix)}", key=f"mend:{at}", width="stretch"
+            ):
+                constrain.use(fix)
             if each.kind == "missing_donation":
                 _donate(each, str(at), "stretch")
 
@@ -258,24 +257,32 @@ def compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyRes
     return compiled if compiled and compiled.status == "ok" else None
 
 
-def after(status: RunStatus) -> None:
-    """The answer of a run, as Predict and Compare show it."""
+def answer(status: RunStatus) -> Callable[[], None]:
+    """Draws the answer of a run, as Predict and Compare do; returns what draws its details."""
     when = ago(status.finished_at or status.submitted_at)
     if status.experiment.place.is_absent:
-        result = prediction.result_of(status, status.experiment)
-        if result is None:
-            return
-        rows = prediction.headline(result, when)
-        labels.draw(status.run)
-        chosen = prediction.choose(result)
-        if chosen is not None:
-            prediction.numbers(result, chosen, when, *rows)
-            prediction.details(result, chosen)
-            remedies.draw(result, [chosen])
-        return
+        return _predicted(status, when)
     view = views.view(status.run)
     if view is None:
-        return
+        return lambda: None
     comparison.headline(view, when, lab().result(status.run))
     labels.draw(status.run)
-    questions.draw(view)
+    return partial(questions.draw, view)
+
+
+def _predicted(status: RunStatus, when: str) -> Callable[[], None]:
+    result = prediction.result_of(status, status.experiment)
+    if result is None:
+        return lambda: None
+    rows = prediction.headline(result, when)
+    labels.draw(status.run)
+    chosen = prediction.choose(result)
+    if chosen is None:
+        return lambda: None
+    prediction.numbers(result, chosen, when, *rows)
+
+    def details() -> None:
+        prediction.details(result, chosen)
+        remedies.draw(result, [chosen])
+
+    return details

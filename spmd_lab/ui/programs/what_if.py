@@ -84,7 +84,10 @@ def _answer(answer: WhatIf, screen: str) -> None:
         st.badge(plain(answer.made), icon=":material/bolt:", color="orange")
         if answer.agreement:
             st.caption(plain(answer.agreement), width="stretch")
-            if st.button("Compile it", icon=":material/play_arrow:", key="what_if:compile"):
+            is_asked = state.run(screen) is not None
+            if not is_asked and st.button(
+                "Compile it", icon=":material/play_arrow:", key="what_if:compile"
+            ):
                 live.ask(screen, state.experiment(screen))
     waits = answer.is_propagated
     table = (

@@ -100,7 +100,9 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     mended = 7.1 - sum(listed)  # what is held, as the list's head has it
     while mend := [each for each in screen.button if (each.key or "").startswith("mend:")]:
         before = held_now(screen)
-        mend[0].click().run()
+        mend[0].click().run(timeout=240)
+        for each in all_the_same(screen):
+            each.click().run()
         assert not screen.exception and not screen.error
         assert held_now(screen) < before
     assert [each.split(" `")[0] for each in findings(screen)] == ["1. Not donated"]
@@ -144,9 +146,27 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
         return WhatIf(before, after, (answered(1.0, 1.0), answered(peak, step_s)))
 
     monkeypatch.setattr(lab(), "what_if", partitioned)
-    next(each for each in screen.button if each.key == "mend").click().run()
+    is_offered = lambda: [each for each in screen.button if each.key == "mend"]  # noqa: E731
+    labels = [is_offered()[0].label]
+    is_offered()[0].click().run()
     assert not screen.exception and held_now(screen) == as_read
-    assert any("raises the peak" in each.value for each in screen.info)
+    (refusal,) = (each.value.replace("\\", "") for each in screen.info)
+    assert refusal.startswith("Not used: P(None, ('fsdp', 'tensor')) for params/embed and")
+    assert ("per device 1.0 → 2.0 GiB" if peak > 1 else "estimated step 1 → 2 s") in refusal
+    labels += [each.label for each in is_offered()]
+    assert len({*labels}) == 2, "the next fix, which nobody has tried"
+    rows = [each for each in screen.button if each.key == "mend:2"]
+    rows[0].click().run()  # of which the same holds
+    assert held_now(screen) == as_read and "for params/layers" in screen.info[0].value
+    all_the_same(screen)[0].click().run()
+    assert held_now(screen) < as_read and not screen.info
+    button(screen, "Undo").click().run()
+    assert held_now(screen) == as_read and not screen.exception
+    assert "Undo" not in [each.label for each in screen.button]
+
+
+def all_the_same(screen):
+    return [each for each in screen.button if each.key == "fix:anyway"]
 
 
 def answered(gibibytes, step_s):
@@ -256,7 +276,7 @@ def figures(screen):
 
 def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     described = programs.take(PLANTED["plain"].exported(), "lost")
-    experiment = as_exported(described).vary(target="cpu:8")
+    experiment = as_exported(described).vary(target="cpu:8", specs={"params/emb": [None, "data"]})
     with closing(Lab.open(data_folder)) as lab:
         run = lab.submit(experiment.vary(timing={"samples": 2, "min_seconds": 0}))
         status = lab.wait(run, 120)
@@ -265,6 +285,10 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
     assert "**time**" in [each.value for each in test.markdown]
+    shown = [each.value for each in test.subheader]
+    answer, wrong = shown[1:3]
+    assert "Automatic" in answer and "sharded" in wrong, "the compiled result is first"
+    assert "Compile it" not in [each.label for each in test.button]
     first = findings(test)[0]  # what costs time is before what costs memory that is there
     assert first.startswith("1. Batch lost") and "constrain the value of lost_batches.py:" in first
 
@@ -304,13 +328,19 @@ def test_a_program_without_shardings_opens_on_a_mesh_to_choose(screen):
 def test_a_spec_of_a_group_makes_another_experiment(screen):
     button(screen, "Try an example").click().run()
     group = next(each for each in screen.selectbox if each.label == "Argument")
+    options = group.options
     group.select("params/embed").run()
     sharded = next(each for each in screen.multiselect if each.label.startswith("Dim 0"))
     as_read = link.decode(screen.query_params["experiment"])
     sharded.select("fsdp").run()
     experiment = link.decode(screen.query_params["experiment"])
-    assert experiment.to_json()["specs"] == {"params/embed": ["fsdp", None]}
+    assert experiment.to_json()["specs"] == {
+        path: ["fsdp", None] for path in ("params/embed", "moments/embed")
+    }
     assert any("params/embed" in each.value and "fsdp" in each.value for each in screen.caption)
+    # the browser selects an option by its text: where that changes, another is selected
+    (again,) = (each for each in screen.selectbox if each.label == "Argument")
+    assert again.value == "params/embed" and again.options == options
     assert not [each for each in findings(screen) if each.startswith("Replicated `params/embed")]
     lab().what_if(as_read, experiment)  # the screen is drawn again once both are partitioned
     screen.run()

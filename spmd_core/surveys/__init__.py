@@ -20,6 +20,7 @@ from spmd_core.surveys.sweep.curves import (
 )
 from spmd_core.surveys.sweep.scaling import (
     GOOD,
+    Knee,
     grown_most,
     knee,
     may_fall_short,
@@ -31,6 +32,7 @@ from spmd_core.surveys.sweep.scaling import (
 __all__ = [
     "GOOD",
     "TIME_TITLE",
+    "Knee",
     "axis_title",
     "called_words",
     "cost_title",

@@ -1,6 +1,6 @@
 """A sweep: one prediction varied in a variable of the table, as a frozen value, and its points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
@@ -115,11 +115,26 @@ def parse_values(variable: Variable, text: str) -> tuple[Value, ...]:
         )
     if len(parts) > MAX_POINTS:
         raise refuse(f"sweep of {len(parts)} values", f"is longer than {MAX_POINTS}", "use fewer")
-    values = tuple(variable.parse(part) for part in parts)
+    values = tuple(_parsed(variable, parts))
     for value in values:
         if values.count(value) > 1:
             raise refuse(f"{variable.name}={value}", "appears twice", "name it once")
     return values
+
+
+def _parsed(variable: Variable, parts: Sequence[str]) -> Iterator[Value]:
+    """The values; RequestError with all that are none."""
+    refused: dict[str, RequestError] = {}
+    for part in parts:
+        try:
+            yield variable.parse(part)
+        except RequestError as error:
+            refused[part] = error
+    if len(refused) > 1:
+        what = f"{variable.name}={shorten(','.join(refused))}"
+        raise refuse(what, "are no values of it", f"write for example {variable.example}")
+    for error in refused.values():
+        raise error
 
 
 def variants(sweep: Sweep) -> tuple[SweepPoint, ...]:

@@ -1,9 +1,9 @@
 """The chart of scaling efficiency: a curve for each way to scale, and the share that counts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from spmd_core.surveys import GOOD, knee, point_title
+from spmd_core.surveys import GOOD, Knee, knee, point_title
 from spmd_core.sweeps import Scaling, Sweep, SweepRow
 from spmd_core.words import predictions
 from spmd_lab.ui.charts.base import INK, QUIET, Row, Spec, category, layer, quantity
@@ -21,6 +21,7 @@ from spmd_lab.ui.predict.sweep_axes import (
 SCALING: dict[Scaling, str] = {"weak": "Same batch per chip", "strong": "Same total batch"}
 _COLORS = (BEST, "light-dark(#a35200, #f0a35c)")
 _LABEL_PX = 76  # right of the last points, for the names of the curves
+_NEAR_PX = 12  # between ends: the names of nearer ones would overlap
 _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
@@ -60,7 +61,7 @@ def scaling_chart(
         *chart["layer"],
         layer(known, filled, x=x, y=y, color=color, tooltip=tips(sweep, "efficiency")),
         *_numbers(drawn, x, y, color),
-        *_bend(sweep, rows, x),
+        *_bends(sweep, curves.values(), x),
     ]
     return chart
 
@@ -136,12 +137,15 @@ def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) 
     """The number at each point, and the name of a curve at its end: of the higher one above."""
     layers = []
     ends = {name: float(str(each[-1]["y"])) for name, each in drawn.items() if each}
+    low, high = y["scale"]["domain"]
+    apart_px = (max(ends.values()) - min(ends.values())) * HEIGHT_PX / (high - low)
+    in_px = 6 if apart_px > _NEAR_PX or len(ends) == 1 else -1
     for name, end in ends.items():
         is_high = end == max(ends.values())
         values = [each for each in drawn[name] if name == next(iter(drawn)) or each["y"] != 100]
         first, second, rest = name.split(" ", 2)
         last = {**drawn[name][-1], "name": f"{first} {second}\n{rest}"}
-        beside = {"baseline": "bottom" if is_high else "top", "dy": 6 if is_high else -6}
+        beside = {"baseline": "bottom" if is_high else "top", "dy": in_px if is_high else -in_px}
         number = _VALUE | ({} if is_high else _BELOW)
         layers += [
             layer(values, number, x=x, y=y, text=quantity("y", format=".0f")),
@@ -150,19 +154,33 @@ def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) 
     return layers
 
 
-def _bend(sweep: Sweep, rows: Sequence[SweepRow], x: Spec) -> list[Spec]:
-    """Where efficiency falls below `GOOD`, with the part of the step that grew most there."""
-    timed = sorted(
-        (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
-    )
-    bend = knee(timed)
-    if bend is None:
-        return []
-    words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
-    right = timed.index(bend.after) < len(timed) / 2
-    side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
-    at = {**place(sweep, bend.after), "words": words}
-    return [
-        layer([at], _BEND, x=x, y={"value": 0}, y2={"value": HEIGHT_PX}),
-        layer([at], _BEND_LABEL | side, x=x, y={"value": 14}, text={"field": "words"}),
-    ]
+def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> list[Spec]:
+    """Where the efficiency of each curve crosses `GOOD`; at the first with the part of the step that
+    grew most.
+    """
+    layers: list[Spec] = []
+    for rows in curves:
+        timed = sorted(
+            (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
+        )
+        if (bend := knee(timed)) is None:
+            continue
+        at = place(sweep, bend.after) | {"x": _crossed(bend, x["scale"].get("type") == "log")}
+        if not layers:
+            words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
+            right = timed.index(bend.after) < len(timed) / 2
+            side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
+            named = [{**at, "words": words}]
+            layers.append(
+                layer(named, _BEND_LABEL | side, x=x, y={"value": 14}, text={"field": "words"})
+            )
+        layers.append(layer([at], _BEND, x=x, y={"value": 0}, y2={"value": HEIGHT_PX}))
+    return layers
+
+
+def _crossed(bend: Knee, log: bool) -> float:
+    """Returns the chips at which the line between the points of a bend crosses `GOOD`."""
+    before, after = bend.before.point.chips, bend.after.point.chips
+    high, low = bend.before.efficiency or 0.0, bend.after.efficiency or 0.0
+    share = (high - GOOD) / (high - low)
+    return before * (after / before) ** share if log else before + share * (after - before)

@@ -48,7 +48,7 @@ from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, question, sweep_charts
 from spmd_lab.ui.predict.scaling_chart import SCALING, scaling_alt, scaling_chart, span_words
-from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal
+from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal, refused
 from spmd_lab.ui.tables import table_frame
 
 _CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
@@ -76,8 +76,10 @@ def show(
     """
     with fields or st.container():
         sweep, sentence = _fields(experiment)
+    if sentence:
+        refused("predict", sentence)
+        sweep, _ = _linked(experiment)
     if sweep is None:
-        refusal(sentence or "")
         return
     _write_query(sweep)
     points = variants(sweep)
@@ -92,7 +94,8 @@ def show(
         others = _charts(sweep, alike, compiled)
         for words, each in _reasons(sweep, rows).items():
             st.caption(plain(f"{points_words(sweep, each)}: {words}"))
-        compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
+        if not sentence:
+            compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
     _table(sweep, rows, bool(compiled))
     _downloads(downloads or st.container(), sweep, rows)
     with st.expander("Every curve", key="curves", on_change="rerun") as folded:

@@ -230,6 +230,10 @@ def test_fields_are_read_and_refused(lab):
     )
     test.text_input[0].set_value("8,x").run()
     assert "chips='x' is not a size" in texts(test)
+    assert table(test), "the last valid sweep stays"
+    test.text_input[0].set_value("8,-3,64,foo").run()
+    assert "chips='-3,foo' are no values of it: write for example" in texts(test)
+    assert "What you see below is of the last fields that were valid." in texts(test)
     test.text_input[0].set_value("8,16").run()
     test.selectbox[0].set_value("sequence").run()
     assert test.text_input[0].value == "1024,2048,4096,8192"
@@ -355,8 +359,12 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
         "Same batch\nper chip": pytest.approx(100 / 1.2),
         "Same total\nbatch": pytest.approx(50.0),
     }
-    (good,) = [each for each in chart["layer"] if each["mark"].get("strokeDash") == [3, 3]]
+    good, bend = [each for each in chart["layer"] if each["mark"].get("strokeDash") == [3, 3]]
     assert good["data"]["values"][0]["y"] == 80
+    # from 100% at 64 chips to 50% at 128: 80% is two fifths of the way on its axis
+    log = bend["encoding"]["x"]["scale"].get("type") == "log"
+    crossed = 64 * 2**0.4 if log else 64 + 0.4 * 64
+    assert bend["data"]["values"][0]["x"] == pytest.approx(crossed)
     assert scaling_alt(strong, total).startswith(
         ". Same total batch: 64: 100.0%, estimated; 128: 50.0%, "
     )

@@ -65,12 +65,7 @@ def finding_words(finding: Finding, program: Program) -> str:
     path, others = finding.path, finding.others
     match finding.kind:
         case "replicated":
-            too = " with its optimizer state" if others else ""
-            fix = f"other layers have {_spec(finding.meant)}" if finding.meant else "shard a dim"
-            return (
-                f"{path} is replicated on {devices} devices: {held} a device{too}. "
-                f"{capital(_replicated_by(path, program))}: {fix}"
-            )
+            return _replicated(finding, program)
         case "replicated_output":
             return (
                 f"the result {path} leaves replicated on {devices} devices: {held} a device; "
@@ -97,6 +92,16 @@ def finding_words(finding: Finding, program: Program) -> str:
             )
         case "rule":
             return _rule(finding, program)
+
+
+def _replicated(finding: Finding, program: Program) -> str:
+    held, devices = bytes_text(finding.bytes_per_device), math.prod(n for _, n in program.mesh)
+    too = " with its optimizer state" if finding.others else ""
+    fix = f"other layers have {_spec(finding.meant)}" if finding.meant else "shard a dim"
+    return (
+        f"{finding.path} is replicated on {devices} devices: {held} a device{too}. "
+        f"{capital(_replicated_by(finding.path, program))}: {fix}"
+    )
 
 
 def _moved(finding: Finding, program: Program) -> str:

@@ -78,15 +78,7 @@ def follow(
         cards.stored(experiment)
         return None
     if status.experiment != experiment:
-        st.info(
-            f"Run {plain(run)} belongs to another experiment than the one in the fields.",
-            icon=":material/link_off:",
-        )
-        st.page_link(
-            cards.page_of(status.experiment),
-            label="Open that run",
-            query_params=cards.query(status.experiment, run),
-        )
+        _of_other_fields(status)
         return None
     if not status.is_over:
         watch(run)
@@ -95,6 +87,18 @@ def follow(
         st.rerun()
     outcome(status, press_words(screen, experiment))
     return status
+
+
+def _of_other_fields(status: RunStatus) -> None:
+    st.info(
+        f"Run {plain(status.run)} belongs to another experiment than the one in the fields.",
+        icon=":material/link_off:",
+    )
+    st.page_link(
+        cards.page_of(status.experiment),
+        label="Open that run",
+        query_params=cards.query(status.experiment, status.run),
+    )
 
 
 def press_words(screen: str, experiment: Experiment) -> str:

@@ -165,7 +165,8 @@ def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> list[
         )
         if (bend := knee(timed)) is None:
             continue
-        at = place(sweep, bend.after) | {"x": _crossed(bend, x["scale"].get("type") == "log")}
+        crossed = _crossed(bend, x["scale"].get("type") == "log")
+        at: Row = {**place(sweep, bend.after), "x": crossed}
         if not layers:
             words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
             right = timed.index(bend.after) < len(timed) / 2

@@ -44,17 +44,19 @@ elif pressed:
 
 if at_work and search:
     answer.watch(search)
-elif not (shown := search or keep.before(question.kind)):
-    answer.look(question)
+elif not search and answer.look(question):
+    pass
+elif search is None:
+    keep.before(question.kind)
 else:
-    if shown.problem:
-        shell.refusal(shown.problem_words)
-    if answer.headline(shown.answer, "" if search and not refusal else "Before"):
+    if search.problem:
+        shell.refusal(search.problem_words)
+    if answer.headline(search.answer, answer.BEFORE if refusal else ""):
         answer.begin(question, budget_s or FEW_S, few)
-    answer.details(shown.answer)
-    keep.answered(shown.question)
-    if lab().searches.has(shown.question.id):
-        kept = lab().searches.find(shown.question.id)
+    answer.details(search.answer)
+    keep.answered(search.question)
+    if lab().searches.has(search.question.id):
+        kept = lab().searches.find(search.question.id)
         file = partial(exports.search_page, kept)
         with downloads, st.popover("Download", icon=":material/download:"):
             exports.search_buttons(kept)

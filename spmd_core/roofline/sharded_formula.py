@@ -54,14 +54,15 @@ class ShardedFormula:
         """Seconds by kind, as a prediction's shares name them; infinite where one has no answer."""
         if STRATEGIES[strategy].is_single_device:
             arrays = self.formula.experiment.what.arrays
-            return self._work(1, sum(self.formula.bytes[each] for each in arrays), None)
+            nbytes = sum(self.formula.bytes[each] for each in arrays)
+            return self._work(self.formula.flops, nbytes, None)
         if self.sharded.overrides:
             return min(map(self._by_plan, self._plans()), key=lambda parts: sum(parts.values()))
         return self._by_table()
 
-    def _work(self, devices: int, nbytes: float, sizes: Sizes | None) -> Parts:
+    def _work(self, flops: float, nbytes: float, sizes: Sizes | None) -> Parts:
         times = self.formula.times
-        matmul = _seconds(times.matmul(self.formula.flops / devices, sizes))
+        matmul = _seconds(times.matmul(flops, sizes))
         parts = {"matmul": matmul, "memory": max(0.0, _seconds(times.memory(nbytes)) - matmul)}
         return parts | ({"dispatch": times.floor_s} if times.floor_s else {})
 
@@ -72,15 +73,24 @@ class ShardedFormula:
         what, sizes = self.formula.experiment.what, self.formula.sizes
         if not is_one_contraction(what) or not what.contracted:
             return None
-        local = {
-            dim: max(1, sizes[dim] // self.parts(split.get(dim, ())))
-            for dim in what.dims
-            if dim in sizes
-        }
+        local = self._local(split)
         result, left = what.results[0], what.operands[0]
         rows = math.prod(local[dim] for dim in result.present(sizes) if dim in left.dims)
         columns = math.prod(local[dim] for dim in result.present(sizes) if dim not in left.dims)
         return rows, math.prod(local.get(dim, 1) for dim in what.contracted), columns
+
+    def _local(self, split: Mapping[str, Axes]) -> dict[str, int]:
+        """Size of each dim on one device, where its work is split over these axes."""
+        sizes = self.formula.sizes
+        return {dim: max(1, size // self.parts(split.get(dim, ()))) for dim, size in sizes.items()}
+
+    def _flops(self, split: Mapping[str, Axes], devices: int) -> float:
+        """Operations of one device. An axis that splits only some of the products of a computation
+        repeats the others; a dim that occurs twice in a product is split in one place.
+        """
+        formula = self.formula
+        local = formula.experiment.what.flops(self._local(split))
+        return max(formula.flops / devices, float(local))
 
     def _by_table(self) -> Parts:
         """Each dim is sharded alike everywhere: sums over sharded dims, and gathers of what a
@@ -89,7 +99,8 @@ class ShardedFormula:
         table, what = dict(self.sharded.table), self.formula.experiment.what
         stored, work = self._split()
         used = tuple({axis for axes in table.values() for axis in axes})
-        parts = self._work(self.parts(used), self.held, self._matmul(work))
+        flops = self._flops(work, self.parts(used))
+        parts = self._work(flops, self.held, self._matmul(work))
         for dim in what.contracted:
             if work.get(dim) and dim not in what.program.gathered:
                 for array in self.formula.summed(dim):
@@ -142,7 +153,8 @@ class ShardedFormula:
         """Operands are moved to where the split needs them, the result to where it is wanted."""
         what = self.formula.experiment.what
         split = {dim: tuple(axis for axis, at in plan.items() if at == dim) for dim in what.dims}
-        parts = self._work(self.parts(tuple(plan)), self.held, self._matmul(split))
+        flops = self._flops(split, self.parts(tuple(plan)))
+        parts = self._work(flops, self.held, self._matmul(split))
         for array in what.arrays:
             is_result = array in what.results
             stored = _places(array, self.specs[array])

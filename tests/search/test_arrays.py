@@ -168,6 +168,16 @@ def test_no_bound_is_above_its_own_estimate(spec):
     assert ranked and all(0 < each.bound_s <= each.seconds for each in ranked)
 
 
+def test_products_that_an_axis_does_not_split_are_repeated_over_it():
+    dims = {"batch": 1024, "in": 256, "hidden": 1024, "out": 256}
+    spec = {"workload": "mlp", "target": "cpu:8", "dims": dims, "mesh": {"x": 2, "y": 4}}
+    _, every = found(spec | {"sharding": None, "strategies": ["auto"]})
+    matmul = {each.name: dict(each.parts)["matmul"] for each in every if each.is_ranked}
+    split = matmul["x=2,y=4 · batch:x hidden:y · auto"]
+    # the first of two equal products runs on each of 4 devices
+    assert matmul["x=2,y=4 · batch:x out:y · auto"] == pytest.approx(split * (4 + 1) / 2, rel=0.01)
+
+
 def test_what_a_device_has_to_be_sent_of_a_matmul():
     space, every = found(TRIPLES | {"target": "tpu:v5e:2x4"})
     formula = space._formulas["tpu:v5e:2x4"]

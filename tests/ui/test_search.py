@@ -73,11 +73,15 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     past.run()
     assert first_one.answer.winner.name in said(past) and first_one.budget_s is None
     assert "Searched before" in said(past) and search.answer.winner.name in said(past)
-    past.number_input[0].set_value(128).run()  # the answer stays, as that of the fields before
-    assert pressed(past) and "Before: llama-3.1-8b" in said(past)
+    limit = next(each for each in past.number_input if each.label.startswith("Compile for"))
+    limit.set_value(30)
+    past.number_input[0].set_value(128).run()  # a look at the fields as they are now
+    assert pressed(past) and "A first look" in said(past) and "Before:" not in said(past)
     assert first_one.answer.winner.name in said(past)
     next(each for each in past.button if each.label == "Open").click().run()
     assert search.answer.winner.name in said(past)
+    kept = next(each for each in past.number_input if each.label.startswith("Compile for"))
+    assert kept.value == 30  # in fields that are drawn anew
 
 
 def test_a_stored_search_opens_with_its_answer_before_its_estimates_are_there(lab, monkeypatch):

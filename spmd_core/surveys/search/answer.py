@@ -478,7 +478,13 @@ def best_words(answer: Answer, winner: Candidate) -> str:
         mesh = winner.name.replace(",", " ").partition(" · ")[0]
         first = f"{mesh}, {numbered(winner.plan.batch, 'sequence')} a step"
     is_open = answer.rivals or answer.open_estimates
-    return f"Best{' so far' * bool(is_open)}: {first}."
+    best, *others = (group[0] for group in answer.shardings)
+    same = sum(
+        each.candidate.stage == winner.stage and each.score <= (1 + SAME) * best.score
+        for each in others
+    )
+    equal = f", equal to {numbered(same, 'other')}" if same else ""
+    return f"Best{' so far' * bool(is_open)}: {first}{equal}."
 
 
 def funnel_words(answer: Answer) -> str:

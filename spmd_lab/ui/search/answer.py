@@ -30,6 +30,7 @@ from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
+BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
@@ -154,7 +155,7 @@ def headline(answer: Answer, when: str = "") -> bool:
         elif why := words.ahead_of(answer):
             st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            pressed = _next(answer, winner, is_over=not when)
+            pressed = _next(answer, winner, is_over=not when, is_stale=when == BEFORE)
         with cards.how_sure(badges):
             for sentence_of in _HOW_SURE:
                 st.markdown(plain(sentence_of(answer)))
@@ -191,7 +192,7 @@ def _picture(winner: Candidate) -> None:
     st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
 
 
-def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
+def _next(answer: Answer, winner: Candidate, is_over: bool, is_stale: bool) -> bool:
     missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
     further = words.next_words(answer) if is_over else ""
     is_open = bool(further and words.open_words(answer)) and not missing  # not to be taken yet
@@ -206,7 +207,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
     )
     if is_open and (seconds := _compile_s(answer)):
         st.caption(plain(f"{roughly(seconds)}."), width="content")
-    _open(winner, "open-winner" if is_open else "main-link-winner")
+    _open(winner, "open-winner" if is_open or is_stale else "main-link-winner")
     return pressed
 
 
@@ -242,14 +243,15 @@ def ranked(answer: Answer) -> None:
     st.html(rows.html(listed, title, answer.counts, is_by_time))
 
 
-def look(question: AnyQuestion) -> None:
-    """What estimates of a few candidates show before anything is searched."""
+def look(question: AnyQuestion) -> bool:
+    """What estimates of a few candidates show before anything is searched; False if there are none."""
     answer = first_look(question)
     if answer is None or answer.winner is None:
-        return
+        return False
     headline(answer, when="A first look")
     ranked(answer)
     fronts(answer)
+    return True
 
 
 def details(answer: Answer) -> None:

@@ -8,11 +8,11 @@ from spmd_core.base import RequestError, count_text
 from spmd_core.search import AnyQuestion, link
 from spmd_core.surveys import search as words
 from spmd_core.terms import ago
-from spmd_core.trials import Search, searches as running
+from spmd_core.trials import searches as running
 from spmd_lab.ui import state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.search import question_inputs
+from spmd_lab.ui.search import answer, question_inputs
 
 QUERY = "search"
 
@@ -59,14 +59,17 @@ def answered(question: AnyQuestion) -> None:
     state.set_aside(question_inputs.SCREEN, "answered", question)
 
 
-def before(kind: str) -> Search | None:
-    """The search of that kind whose answer was shown before the fields changed."""
+def before(kind: str) -> None:
+    """Draws, gray, the answer of that kind that was shown before the fields changed."""
     last = state.aside(question_inputs.SCREEN, "answered")
     search = running.find(lab(), last) if last else None
     if search is None or not search.is_over or search.question.kind != kind:
-        return None
-    st.subheader(f"Before: {plain(words.asked_words(search.question))}", anchor=False)
-    return search
+        return
+    asked = plain(words.asked_words(search.question))
+    st.subheader(f"{answer.BEFORE}: {asked}", anchor=False)
+    with st.container(key="stale"):
+        answer.headline(search.answer, answer.BEFORE)
+        answer.ranked(search.answer)
 
 
 def others(shown: AnyQuestion) -> None:

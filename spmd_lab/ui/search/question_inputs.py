@@ -218,7 +218,7 @@ def _goal(now: Question | None, of_model: bool) -> Goal:
         "Minimize",
         list(GOALS),
         format_func=lambda name: goal_words(name, of_model),
-        key=_key("goal", now.minimize if now else GOALS[0]),
+        key=_key(f"goal.{of_model}", now.minimize if now else GOALS[0]),
     )
 
 
@@ -349,15 +349,19 @@ def _budget(asked: AnyQuestion) -> float | None:
     """Returns how long to compile and measure: to compile alone where no target is here to measure."""
     is_model = isinstance(asked, ModelQuestion)
     is_absent = is_model or all(parse_target(each).is_absent for each in asked.targets)
+    kept = f"budget.{asked.kind}"
+    usual = int(FEW_S) if is_model else BUDGET_S
+    first = usual if (held := state.aside(SCREEN, kept)) is None else held
     seconds = st.number_input(
         "Compile for at most (s)" if is_absent else "Compile and measure for at most (s)",
         0 if is_model else 1,
         MOST_S,
-        key=_key(f"budget.{asked.kind}", int(FEW_S) if is_model else BUDGET_S),
+        key=_key(kept, first),
         help=f"The best {FEW} in the background. 0: only the instant estimate of every candidate."
         if is_model
         else "The best first. Simulated and attached devices are measured, TPUs that are not "
         "attached "
         "compiled for.",
     )
+    state.set_aside(SCREEN, kept, seconds)
     return float(seconds) or None

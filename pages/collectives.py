@@ -26,6 +26,7 @@ with head:
         key="measure",
         icon=":material/history:" if experiment.place.is_absent else ":material/network_check:",
         disabled=bool(refusal or misfit) or at_work,
+        help="Kept on History, to compare with." if experiment.place.is_absent else None,
     )
 # choices of the answer stay in one place: one that moves up no longer writes itself to the address
 above, answer = st.container(), st.container()

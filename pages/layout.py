@@ -13,7 +13,7 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.layout import moves, paste, picture, placing, product, shape
 from spmd_lab.ui.layout.domains import domains_of, hosts_of, with_hosts
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import labels
+from spmd_lab.ui.notebook import labels, tour
 from spmd_lab.ui.shell import not_placed_words
 from spmd_lab.ui.tables import sheet
 
@@ -64,7 +64,8 @@ elif misfit:
 elif pressed:
     live.ask("layout", experiment)
 
-course.hint(experiment)
+if run is None or not tour.guide(run):
+    course.hint(experiment)
 if paste.is_unread("layout"):
     paste.no_picture()
     st.stop()

@@ -3,13 +3,11 @@
 import streamlit as st
 
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
-from spmd_lab.ui import course, links, shell
+from spmd_lab.ui import course, links, shell, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 from spmd_lab.ui.shell import screen_title
-
-_FIRST = "Start here"
 
 share = shell.open_page("recipes")
 done = lab().succeeded()
@@ -20,7 +18,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         st.caption(plain(f"{count} of {len(RECIPES)} done here"), width="content")
     tour.again()
 counts = {level: len(course.matching("", of_level(level))) for level in LEVELS}
-counts = {_FIRST: len(FEATURED), "All": len(RECIPES)} | counts
+counts = {course.FIRST: len(FEATURED), "All": len(RECIPES)} | counts
 with st.container(horizontal=True, vertical_alignment="center"):
     words = st.text_input(
         "Search",
@@ -34,17 +32,18 @@ with st.container(horizontal=True, vertical_alignment="center"):
     )
     level = st.pills(
         "Level",
-        [each for each in counts if not (words and each == _FIRST)],
+        [each for each in counts if not (words and each == course.FIRST)],
         key="level-of-found" if words else "level",
-        default="All" if words else _FIRST,
+        default="All" if words else course.FIRST,
         required=True,
         format_func=lambda each: plain(f"{each} · {counts[each]}"),
         label_visibility="collapsed",
         width="content",
     )
 
+state.set_aside("recipes", "level", level)  # whose order its recipes are followed in
 recipes = course.matching(words, of_level(level) if level in LEVELS else None)
-if level == _FIRST:
+if level == course.FIRST:
     course.gallery([RECIPES[name] for name in FEATURED[:START]], done, is_path=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.subheader("Next", anchor=False, width="content")

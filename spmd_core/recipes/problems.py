@@ -124,6 +124,7 @@ RECIPES = (
         "is not, some operand has a sharding that its matmul cannot use: shard it otherwise, or "
         "replicate it.",
         expected=Expected(collectives={"single": frozenset(), "auto": frozenset({"all-gather"})}),
+        asks_why=True,
     ),
     Recipe(
         "host_memory",

@@ -163,6 +163,7 @@ class Recipe:
     why: str
     screen: Literal["layout", "compare", "predict"] = "compare"
     expected: Expected = Expected()
+    asks_why: bool = False  # whether its question is of what communicates
     takes: str = ""  # how long, and what, where it is more than a few seconds
     claims: Claims | None = None
     shows_moments: bool = False  # whether its numbers show what moments in host memory would take

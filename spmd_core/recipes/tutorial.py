@@ -235,6 +235,7 @@ RECIPES = (
         expected=Expected(
             values={"y": COLUMN_SUMS}, specs={"y": ("y",)}, collectives={"auto": ALL_REDUCE}
         ),
+        asks_why=True,
     ),
     Recipe(
         "host_to_device",

@@ -414,7 +414,7 @@ def shown_before(last: str | None) -> None:
     words = "Shown before" if status.is_over else at_work
     st.page_link(
         page_of(status.experiment),
-        label=f"{plain(words)}: {plain(experiment_words(status.experiment))}",
+        label=f"{plain(words)}: {plain(short_words(status.experiment))}",
         icon=":material/arrow_back:",
         query_params=query(status.experiment, status.run),
     )

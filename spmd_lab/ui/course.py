@@ -13,7 +13,7 @@ import streamlit as st
 from spmd_core.base import capital, mesh_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.plan import Plan
-from spmd_core.recipes import RECIPES, Recipe, recipe_of, variations
+from spmd_core.recipes import FEATURED, RECIPES, Recipe, recipe_of, variations
 from spmd_core.script import program_text
 from spmd_core.terms import chip_title
 from spmd_core.time import estimate_step
@@ -31,6 +31,7 @@ _STYLE = """<style>
 </style>"""
 
 
+FIRST = "Start here"  # the level of those to begin with
 _ACROSS = 4  # cards in a row
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
@@ -54,17 +55,24 @@ def _varied_by_id() -> Mapping[str, Recipe]:
     return {variations.variation_of(recipe).id: recipe for recipe in RECIPES.values()}
 
 
+def followed(recipe: Recipe) -> Sequence[str]:
+    """Returns the recipes among which one has its place: those to begin with, where Recipes showed
+    them last, else the course.
+    """
+    is_path = recipe.name in FEATURED and state.aside("recipes", "level") == FIRST
+    return FEATURED if is_path else tuple(RECIPES)
+
+
 def position(recipe: Recipe) -> int:
-    """The recipe's place in the course, from 1."""
-    return list(RECIPES).index(recipe.name) + 1
+    """The recipe's place among those that are followed, from 1."""
+    return followed(recipe).index(recipe.name) + 1
 
 
 def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
-    """The recipes before and after one in the course."""
-    course, place = list(RECIPES.values()), position(recipe)
-    return (course[place - 2] if place > 1 else None), (
-        course[place] if place < len(course) else None
-    )
+    """The recipes before and after one."""
+    names, place = followed(recipe), position(recipe)
+    before, after = names[: place - 1][-1:], names[place:][:1]
+    return next(map(RECIPES.get, before), None), next(map(RECIPES.get, after), None)
 
 
 def matching(words: str, groups: Collection[str] | None = None) -> tuple[Recipe, ...]:
@@ -133,7 +141,9 @@ def hint(experiment: Experiment, is_answered: bool = True) -> None:
     before, after = neighbors(recipe)
     st.html(_STYLE)
     with st.container(border=True, key="recipe"):
-        place = f"recipe {position(recipe)} of {len(RECIPES)}, {plain(recipe.group)}"
+        names = followed(recipe)
+        part = FIRST if names == FEATURED else recipe.group
+        place = f"recipe {position(recipe)} of {len(names)}, {plain(part)}"
         takes = f", takes {plain(recipe.takes)}" if recipe.takes else ""
         st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}{takes}]]")
         if is_answered:
@@ -145,7 +155,7 @@ def hint(experiment: Experiment, is_answered: bool = True) -> None:
             ):
                 st.markdown(f"**{plain(capital(label))}:** {plain(line)}")
         else:
-            st.caption("Press Run: the expected answer shows beside yours.")
+            st.caption("Press Run: then it shows what to look at, and why.")
         _neighbors(recipe, before, after)
 
 
@@ -163,7 +173,7 @@ def _neighbors(recipe: Recipe, before: Recipe | None, after: Recipe | None) -> N
         else:
             st.page_link(
                 "pages/recipes.py",
-                label="The end of the course: all recipes",
+                label="The end: all recipes",
                 icon=":material/menu_book:",
             )
 

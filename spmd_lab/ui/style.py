@@ -125,6 +125,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .st-key-tour [data-testid="stPageLink-NavLink"] {{ background: var(--accent); }}
 .st-key-tour [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: light-dark(#ffffff, #0b1420) !important; }}
+.st-key-tour .st-key-tour-back [data-testid="stPageLink-NavLink"] {{ background: none; border-color: transparent; }}
+.st-key-tour .st-key-tour-back [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}

@@ -57,8 +57,8 @@ def test_they_answer_for_nothing_here(fresh):
         run_named(fresh, "last")
 
 
-def test_the_tour_is_of_five_clicks_over_them():
+def test_the_tour_is_of_six_clicks_over_them():
     stops = examples.stops()
-    assert len(stops) == 5
+    assert len(stops) == 6
     every = (*stops, *examples.stops("page"))
     assert {run for stop in every for run in stop.runs} <= set(examples.run_ids())

@@ -182,6 +182,60 @@ def test_a_recipe_says_why_what_to_try_and_what_comes_next(data_folder):
     assert any(label.startswith("Try: the same as a workload") for label in labels(shown))
 
 
+def test_the_recipes_to_begin_with_keep_their_order(data_folder):
+    shown = opened("recipes")
+    second, third = (RECIPES[name] for name in FEATURED[1:3])
+    shown.query_params["experiment"] = link.encode(second.experiment)
+    shown.switch_page("pages/compare.py").run()
+    assert f"recipe 2 of {len(FEATURED)}, Start here" in read(shown)
+    assert f"Next: {third.title}" in labels(shown)
+    alone = opened("compare", experiment=link.encode(second.experiment))
+    assert f"of {len(RECIPES)}, {second.group}" in read(alone)
+
+
+def test_a_stop_of_the_tour_opens_the_tab_that_it_is_about(data_folder, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    stops = [stop for stop in examples.stops() if stop.tab]
+    shown = opened("compare", run=stops[0].runs[0])
+    for stop in stops:
+        (status,) = Lab.open().history(runs=stop.runs)
+        shown.query_params["experiment"] = link.encode(status.experiment)
+        shown.query_params["run"] = status.run
+        shown.run()
+        assert [tab.label for tab in shown.tabs if tab.children] == [stop.tab]
+    assert {stop.tab for stop in stops} == {"Fastest", "Why"}
+
+
+def test_a_recipe_that_asks_why_opens_on_the_answer(data_folder):
+    rows = {"single": strategy(1e-5), "auto": strategy(2e-5, collectives=[])}
+    recipe = RECIPES["why_all_gather"]
+    tabs = []
+    for experiment in (recipe.experiment, variation_of(recipe)):
+        store(
+            data_folder,
+            result(rows, experiment=experiment, run=f"20260101-00000{len(tabs)}-abcdef"),
+        )
+        shown = opened("compare", run=f"20260101-00000{len(tabs)}-abcdef")
+        tabs.append([tab.label for tab in shown.tabs if tab.children])
+    assert tabs == [["Why"], ["Fastest"]]
+
+
+def test_the_tour_has_a_way_back_and_out(data_folder, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    stops = examples.stops()
+    at = next(at for at, stop in enumerate(stops) if stop.title == "Who holds what?")
+    shown = opened("layout", run=stops[at].runs[0])
+    back, onward = (
+        next(each for each in shown.get("page_link") if words in each.proto.label)
+        for words in ("Back", "Next")
+    )
+    runs = [parse_qs(each.proto.query_string)["run"] for each in (back, onward)]
+    assert runs == [[*stops[at - 1].runs], [*stops[at + 1].runs]]
+    shown.button("tour:dismiss").click().run()
+    assert "Tour, " not in read(shown) and not shown.exception
+    assert "Take the tour" not in labels(shown.switch_page("home.py").run())
+
+
 def test_a_change_to_a_recipe_keeps_the_way_back_and_on(data_folder):
     shown = opened("compare", experiment=link.encode(RECIPES["quadratic"].experiment))
     next(field for field in shown.number_input if field.label == "X").set_value(5).run()
@@ -319,7 +373,12 @@ def test_the_tour_is_the_first_card_beside_own_runs_until_it_is_finished(data_fo
     assert not offered(hidden) and QUESTIONS["recipes"] in labels(hidden)
     last = examples.stops()[-1].runs
     ended = opened("compare", run=last[0])
-    assert "Finish: run your own" in " ".join(labels(ended))
+    (finish,) = [each for each in ended.get("page_link") if "Finish" in each.proto.label]
+    first = next(stop for stop in examples.stops() if stop.tab)
+    query = parse_qs(finish.proto.query_string)
+    (shown,) = Lab.open().history(runs=first.runs)
+    assert link.decode(query["experiment"][0]) == shown.experiment, "what the tour showed"
+    assert "run" not in query
     over = ended.switch_page("home.py").run()
     assert not offered(over) and QUESTIONS["recipes"] in labels(over)
     assert offered(over.switch_page("pages/recipes.py").run())

@@ -26,12 +26,13 @@ def run_ids() -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """A click of the tour, or a section of the example page: the runs that it shows (several side
-    by side), what it is called, and what to look at.
+    by side), what it is called, what to look at, and the tab that has it.
     """
 
     runs: tuple[str, ...]
     title: str
     look: str
+    tab: str = ""
 
 
 @cache
@@ -40,6 +41,6 @@ def stops(part: str = "tour") -> tuple[Stop, ...]:
     texts = json.loads(SPECS.read_text("utf-8"))
     ids = dict(zip((each["name"] for each in texts["runs"]), run_ids(), strict=False))
     return tuple(
-        Stop(tuple(ids[name] for name in each["runs"]), each["title"], each["look"])
+        Stop(**each | {"runs": tuple(ids[name] for name in each["runs"])})
         for each in texts[part] * bool(ids)
     )

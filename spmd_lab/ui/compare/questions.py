@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from spmd_core.recipes import recipe_of
 from spmd_lab.ui import choices, remedies
 from spmd_lab.ui.charts import curve
 from spmd_lab.ui.compare import communication, details, selected, sizes, study, trace
@@ -27,7 +28,9 @@ def draw(view: View) -> None:
     choices.open_detail(details.TABLES)
     choices.rename_tab(_SUCCESSORS)
     names = _names(view)
-    first = WHY if traced(view.result) else names[0]
+    recipe = recipe_of(view.result.experiment)
+    is_why = WHY in names and recipe is not None and recipe.asks_why
+    first = WHY if is_why or traced(view.result) else names[0]
     if view.result.experiment.what.is_small_program:
         first = DETAILS
     name, tab = choices.opened_tab(names, first)

@@ -1,16 +1,19 @@
-"""The tour: five clicks over results that came with the program; nothing runs for it."""
+"""The tour: a few clicks over results that came with the program; nothing runs for it."""
 
 from collections.abc import Sequence
 
 import streamlit as st
 
 from spmd_lab.ui import cards, state
+from spmd_lab.ui.choices import TAB, turn
 from spmd_lab.ui.lab import Stop, find, stops
 from spmd_lab.ui.markdown import plain
 
 _ICON = ":material/tour:"
-_COOKIE, _OVER = "spmd_lab_tour", ("tour", "over")
+_COOKIE, _OVER, _HIDDEN = "spmd_lab_tour", ("tour", "over"), ("tour", "hidden")
+_STOP = "tour", "stop"  # that is shown, or was last
 _TAKE = "Take the tour"
+_ICONS = {"Back": ":material/arrow_back:", "Next": ":material/arrow_forward:"}
 
 
 def begin() -> bool:
@@ -20,14 +23,7 @@ def begin() -> bool:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         with st.container(key="main-link-tour", width="content"):
             _link(0, _TAKE)
-        st.button(
-            "Hide",
-            key="tour:dismiss",
-            type="tertiary",
-            help="Hide the tour. Recipes goes on offering it.",
-            on_click=state.set_aside,
-            args=(*_OVER, True),
-        )
+        _hide()
     st.caption(plain(f"{len(shown)} clicks through stored results."))
     return True
 
@@ -35,8 +31,24 @@ def begin() -> bool:
 def again() -> None:
     """Draws the first click beside what else there is to begin with, also after the tour is over."""
     if stored():
+        state.set_aside(*_HIDDEN, False)
         with st.container(key="next", width="content"):
             _link(0, _TAKE)
+
+
+def _hide() -> None:
+    st.button(
+        "Hide",
+        key="tour:dismiss",
+        type="tertiary",
+        help="Hide the tour. Recipes goes on offering it.",
+        on_click=_hidden,
+    )
+
+
+def _hidden() -> None:
+    state.set_aside(*_OVER, True)
+    state.set_aside(*_HIDDEN, True)
 
 
 def _offered() -> Sequence[Stop]:
@@ -60,29 +72,49 @@ def at(runs: Sequence[str]) -> int | None:
 
 
 def guide(*runs: str) -> bool:
-    """Where what is shown is a stop of the tour, what to look at, and the next click; whether it
-    is.
+    """Where what is shown is a stop of the tour, what to look at, and the next click and the one
+    before; whether it is.
     """
     every, place = stops(), at(runs)
-    if place is None or not stored():
+    if place is None or not stored() or state.aside(*_HIDDEN):
         return False
+    _open_tab(place)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
         st.markdown(
             f"{_ICON} **{plain(f'Tour, {place + 1} of {len(every)}:')}** {plain(every[place].look)}",
             width="stretch",
         )
+        if place:
+            with st.container(key="tour-back", width="content"):
+                _link(place - 1, "Back")
         if place + 1 < len(every):
             _link(place + 1, f"Next: {every[place + 1].title}")
         else:
             _end()
-            st.page_link(
-                "pages/compare.py",
-                label="**Finish: run your own**",
-                icon=":material/arrow_forward:",
-                query_params=cards.query(state.first("compare")),  # not the stop seen there before
-                width="content",
-            )
+            _finish()
+        _hide()
     return True
+
+
+def _open_tab(place: int) -> None:
+    """Open the tab that a stop is about, once; a link that names another has it."""
+    before, tab = state.aside(*_STOP), stops()[place].tab
+    state.set_aside(*_STOP, place)
+    if tab and place != before and not (before is None and TAB in st.query_params):
+        turn(TAB, tab)
+
+
+def _finish() -> None:
+    """Draws a link to the computation of the tour that Compare shows first, to be run here."""
+    shown = (find(stop.runs[0]) for stop in stops() if stop.tab)
+    if status := next(shown, None):
+        st.page_link(
+            "pages/compare.py",
+            label="**Finish: run it yourself**",
+            icon=":material/arrow_forward:",
+            query_params=cards.query(status.experiment),
+            width="content",
+        )
 
 
 def stored(part: str = "tour") -> tuple[Stop, ...]:
@@ -101,7 +133,7 @@ def _link(at: int, label: str) -> None:
     st.page_link(
         cards.page_of(status.experiment) if alone else "pages/history.py",
         label=f"**{plain(label)}**",
-        icon=":material/arrow_forward:" if label.startswith("Next") else None,
+        icon=_ICONS.get(label.partition(":")[0]),
         query_params=query if alone else {"runs": ",".join(stop.runs)},
         width="content",
     )

@@ -73,13 +73,13 @@ card = st.container(key="answer").container(key="picture-and-numbers")
 beside, drawn = card.columns([2, 5], gap="medium")
 with drawn:
     domains = domains_of(experiment) or hosts_of(placed)
-    picture.draw(placed, experiment.dtype, "picture", domains)
+    picture.draw(placed, experiment.dtype, "picture", domains, shape.element(placed))
     if notes := picture.notes(placed):
         st.markdown(notes)
     if apart := domains_words(experiment):
         st.markdown(plain(apart))
 with beside.container(key="layout-numbers"):
-    placing.headline(placed, experiment.dtype)
+    placing.headline(placed, experiment.dtype, experiment.memory_kind("array"))
     placing.numbers(placed, experiment, is_placed)
 with beside.container(key="layout-asked"):
     if status := live.follow("layout", experiment, run, at_work):

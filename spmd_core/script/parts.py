@@ -96,14 +96,17 @@ def array_text(experiment: Experiment) -> str:
     where the target's topology does not exist.
     """
     sharding = named(experiment.spec("array"), experiment.memory_kind("array"))
+    kind = dict(experiment.data).get("array", "normal")
+    rng = f"np.random.default_rng({experiment.seed})"
+    values = values_text(kind, experiment.shape("array"), rng)
     lines = [
         *mesh_lines(experiment),
         f"sharding = {sharding}",
-        f"array = jnp.zeros({experiment.shape('array')}, {experiment.dtype!r})",
+        f"array = jnp.asarray({values}, {experiment.dtype!r})",
         "array = jax.device_put(array, sharding)",
     ]
     code, head = "\n".join(lines), ["import jax", "import jax.numpy as jnp"]
-    head += [line for name, line in _IMPORTED.items() if name in code]
+    head += dict.fromkeys(line for name, line in _IMPORTED.items() if name in code)
     mesh = "Mesh, " * ("= Mesh(" in code)
     head += [f"from jax.sharding import AxisType, {mesh}NamedSharding, PartitionSpec as P", ""]
     if experiment.place.is_simulated:
@@ -111,7 +114,21 @@ def array_text(experiment: Experiment) -> str:
     return "\n".join([*head, code])
 
 
+def values_text(kind: str, shape: tuple[int, ...], rng: str = "rng") -> str:
+    """The NumPy expression of an operand's values, drawn of the generator `rng` where they are.
+
+    >>> values_text("ones", (4, 8))
+    'np.ones((4, 8))'
+    """
+    return {
+        "normal": f"{rng}.normal(size={shape})",
+        "arange": f"np.arange({math.prod(shape)}).reshape({shape})",
+        "ones": f"np.ones({shape})",
+    }[kind]
+
+
 _IMPORTED = {
+    "(np.": "import numpy as np",
     "np.array(": "import numpy as np",
     "mesh_utils.": "from jax.experimental import mesh_utils",
 }

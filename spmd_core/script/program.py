@@ -3,13 +3,12 @@ exported.
 """
 
 import ast
-import math
 
 from spmd_core.base import Inexpressible, parsed
 from spmd_core.experiment import Experiment
 from spmd_core.script.bodies import body_text, sharded_operands
 from spmd_core.script.decoder import decoder_text, serving_text
-from spmd_core.script.parts import merged_imports, mesh_lines, spaced
+from spmd_core.script.parts import merged_imports, mesh_lines, spaced, values_text
 from spmd_core.script.source import select_source, source_of
 from spmd_core.workloads import STRATEGIES, chosen_axes, chosen_kinds, ladder, with_sizes
 
@@ -109,12 +108,8 @@ def operands_text(experiment: Experiment) -> str:
         lines.append(f"    rng = np.random.default_rng({experiment.seed})")
     lines.append("    operands = {" if derived else "    return {")
     for array in experiment.what.operands:
-        shape = experiment.shape(array.name)
-        value = {
-            "normal": f"rng.normal(size={shape})",
-            "arange": f"np.arange({math.prod(shape)}).reshape({shape})",
-            "ones": f"np.ones({shape})",
-        }[kinds.get(array.name, "normal")]
+        kind = kinds.get(array.name, "normal")
+        value = values_text(kind, experiment.shape(array.name))
         lines.append(f"        {array.name!r}: {value}{'' if derived else '.astype(dtype)'},")
     lines.append("    }")
     for name, function, of in derived:

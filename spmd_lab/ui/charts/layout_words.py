@@ -207,8 +207,14 @@ def reshard_headline(
         )
         return f"{way}: nothing is sent, {keeps}"
     kinds = listed([f"{move.kind} over {axes_words(move.axes)}" for move in sent])
+    return f"{way}: each device receives at most {bytes_text(missing)}, by {kinds}{in_all(sent, time_of)}"
+
+
+def from_host(kind: str, held: str) -> str:
+    """What precedes a change of spec of an array in host memory, and where its result is."""
     return (
-        f"{way}: {bytes_text(missing)} into each device at most, by {kinds}{in_all(sent, time_of)}"
+        f"The array is in `{kind}`: first each device copies its {held} from the host. "
+        "The result is in `device` memory."
     )
 
 

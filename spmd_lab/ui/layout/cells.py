@@ -12,7 +12,7 @@ from spmd_lab.ui.charts.layout_words import (
     short_group_texts,
 )
 from spmd_lab.ui.layout.grid import Grid, Ints
-from spmd_lab.ui.layout.marks import Columns
+from spmd_lab.ui.layout.marks import OUTLINED, Columns
 
 
 def array_cells(
@@ -86,6 +86,17 @@ def mesh_cells(
         ],
     )
     return columns, labels, [text[1:-1] for text in holds]
+
+
+def outlined(
+    cells: tuple[Columns, list[str], list[str]], grid: Grid, blocks: Ints, holders: Ints | None
+) -> tuple[Columns, list[str], list[str]]:
+    """Outline the tiles that have a block of the `holders`, if any; `blocks`: of each device."""
+    if holders is None:
+        return cells
+    columns, labels, details = cells
+    has_holder = np.isin(np.arange(len(grid.tiles)), _tile_of(grid, blocks)[holders])
+    return columns | {OUTLINED: has_holder.tolist()}, labels, details
 
 
 def _places(placed: Layout) -> list[str]:

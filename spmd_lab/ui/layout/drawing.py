@@ -19,6 +19,13 @@ _LOWER = f"(datum.exact ? {_SHRUNK} : 1)"
 _HOVER = hover(
     devices="device", mesh="mesh", holds="holds", bytes="bytes on each", same="same data"
 )
+_CELL = {
+    "type": "rect",
+    "cornerRadius": 2,
+    "description": {"expr": _SPOKEN},
+    "stroke": INK["color"],
+    "strokeWidth": {"expr": "datum.outlined ? 3 : 0"},
+}
 # the cells that hold the same data as the one under the pointer
 _SAME_DATA = {
     "name": "same",
@@ -57,7 +64,7 @@ def vega(marks: Marks, height: float) -> Spec:
     sized = labels | {"size": {"field": "size", "type": "quantitative", "scale": None}}
     cells = layer(
         "cells",
-        {"type": "rect", "cornerRadius": 2, "description": {"expr": _SPOKEN}},
+        _CELL,
         **place,
         x2={"field": "xa2"},
         y2={"field": "ya2"},

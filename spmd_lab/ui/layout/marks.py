@@ -31,7 +31,9 @@ class Marks:
     """
 
     cells: Columns = field(
-        default_factory=lambda: _columns("x", "x2", "y", "y2", "body", "body2", "exact", *SHOWN)
+        default_factory=lambda: _columns(
+            "x", "x2", "y", "y2", "body", "body2", "exact", *SHOWN, OUTLINED
+        )
     )
     inside: Columns = field(
         default_factory=lambda: _columns("x", "y", "body", "exact", "text", "size", "most", "room")
@@ -49,6 +51,7 @@ def _columns(*names: str) -> Columns:
 
 # of every cell, besides its place
 SHOWN = ("color", "key", "devices", "mesh", "holds", "bytes", "same")
+OUTLINED = "outlined"  # whether a cell has an outline
 
 
 def add_title(marks: Marks, top: float, title: str, roles: str, above: float = 0.0) -> float:
@@ -99,6 +102,7 @@ def add_cells(
         body2=(body + tall).tolist(),
         exact=[float(exact)] * len(left),
         **{name: shown[name] for name in SHOWN},
+        outlined=shown.get(OUTLINED, [False] * len(left)),
     )
     place = {"x": left + grid.cell_width / 2, "body": body + tall / 2, "exact": float(exact)}
     middle = upper + top + grid.cell_height / 2

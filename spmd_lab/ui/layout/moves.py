@@ -37,7 +37,9 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
     steps = rows | {
         "Step": [move.kind for move in moves],
         "Over": [", ".join(move.axes) for move in moves],
-        "Bytes per device": [bytes_text(move.nbytes) if move.sends else NONE for move in moves],
+        "Operand or result, per device": [
+            bytes_text(move.nbytes) if move.sends else NONE for move in moves
+        ],
         "Time": [
             unbroken(seconds_text(time_of(move).seconds)) if move.sends else NONE for move in moves
         ],
@@ -75,6 +77,10 @@ def reshard_view(experiment: Experiment, placed: Layout) -> None:
     if moves:
         table(moves, of, words.step_why)
     sent = [move for move in moves if move.sends]
+    kind = experiment.memory_kind("array")
+    if kind != "device":
+        held = bytes_text(placed.shard_bytes(experiment.dtype))
+        st.markdown(coded(words.from_host(kind, held)))
     st.caption(coded(f"{words.time_source(sent, of)} {words.NEEDED}".strip()))
     st.markdown(coded(f"Then {layout_headline(new, experiment.dtype)}"))
     picture.draw(new, experiment.dtype, "picture:to")

@@ -3,7 +3,7 @@ the colors of who holds what.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from spmd_lab.ui.charts.layout_words import (
     sharing_text,
     short_group_texts,
 )
-from spmd_lab.ui.layout.cells import array_cells, mesh_cells
+from spmd_lab.ui.layout.cells import array_cells, mesh_cells, outlined
 from spmd_lab.ui.layout.domains import Domains
 from spmd_lab.ui.layout.drawing import vega
 from spmd_lab.ui.layout.grid import WIDTH, Grid, arrange
@@ -35,10 +35,18 @@ TABLE_ROWS = 4096
 _BETWEEN = 18.0  # pixels between two pictures
 
 
-def draw(placed: Layout, dtype: str, key: str, domains: Domains | None = None) -> None:
-    """Draws a layout, without the void that cells leave where they shrink with their scale."""
+def draw(
+    placed: Layout,
+    dtype: str,
+    key: str,
+    domains: Domains | None = None,
+    element: Sequence[int] | None = None,
+) -> None:
+    """Draws a layout, without the void that cells leave where they shrink with their scale; with
+    outlines of what holds an `element`.
+    """
     with st.container(key=f"shrinks-{key}"):
-        spec, alt = picture(placed, dtype, domains), alt_text(placed, dtype)
+        spec, alt = picture(placed, dtype, domains, element), alt_text(placed, dtype)
         st.vega_lite_chart(spec, alt=alt, width="stretch", key=key)
     shrinks = 0.0 if (array := array_grid(placed)).stretch is None else array.body / WIDTH
     name = re.sub("[^A-Za-z0-9]", "-", key)
@@ -47,23 +55,23 @@ def draw(placed: Layout, dtype: str, key: str, domains: Domains | None = None) -
     )
 
 
-def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
+def picture(
+    placed: Layout,
+    dtype: str,
+    domains: Domains | None = None,
+    element: Sequence[int] | None = None,
+) -> Spec:
     """The Vega-Lite chart of a layout: array above, mesh below, and of GPUs their domains; pointing
-    at a shard or a device lights all that hold the same.
+    at a shard or a device lights all that hold the same. The shard of an `element` and the devices
+    that hold it have an outline.
     """
     marks = Marks()
+    holders = None if element is None else placed.holders(element)
     array, mesh = array_grid(placed), mesh_grid(placed)
     linked = not (array.joined or mesh.joined)
-    scale = ", to scale" if array.is_to_scale else ""
-    top = add_title(
-        marks,
-        0.0,
-        f"Array {type_text(dtype, placed.shape, placed.spec)}{scale}",
-        _roles(array, lambda dim: dim_text(placed, dim))
-        + "; numbers are devices" * (not array.joined),
-    )
-    add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"{placed.dim_name(dim)} ")
-    add_cells(marks, array, (top, 0.0), *array_cells(placed, array, dtype, linked))
+    top = _add_array(marks, placed, array, dtype)
+    cells = array_cells(placed, array, dtype, linked)
+    add_cells(marks, array, (top, 0.0), *outlined(cells, array, placed.blocks, holders))
     top, above = top + array.height + _BETWEEN, 0.0 if array.stretch is None else array.body
     top += add_title(
         marks,
@@ -73,7 +81,8 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
         above,
     )
     add_edges(marks, mesh, (top, above), _mesh_edge(placed), lambda _: "")
-    add_cells(marks, mesh, (top, above), *mesh_cells(placed, mesh, dtype, linked))
+    cells = mesh_cells(placed, mesh, dtype, linked)
+    add_cells(marks, mesh, (top, above), *outlined(cells, mesh, placed.coordinates, holders))
     top += mesh.height
     if domains is not None:
         top += _BETWEEN
@@ -82,6 +91,21 @@ def picture(placed: Layout, dtype: str, domains: Domains | None = None) -> Spec:
         add_cells(marks, domains.grid, (top, above), *domains.cells(placed, dtype), [])
         top += domains.grid.height
     return vega(marks, top + 4.0)
+
+
+def _add_array(marks: Marks, placed: Layout, array: Grid, dtype: str) -> float:
+    """Append the words around the array; returns the pixels above its edges."""
+    scale = ", to scale" if array.is_to_scale else ""
+    top = add_title(
+        marks,
+        0.0,
+        f"Array {type_text(dtype, placed.shape, placed.spec)}{scale}",
+        _roles(array, lambda dim: dim_text(placed, dim))
+        + _undrawn(placed, array)
+        + "; numbers are devices" * (not array.joined),
+    )
+    add_edges(marks, array, (top, 0.0), _array_edge(placed), lambda dim: f"{placed.dim_name(dim)} ")
+    return top
 
 
 def array_grid(placed: Layout) -> Grid:
@@ -200,6 +224,17 @@ def _mesh_edge(placed: Layout) -> Edge:
         return f"{name}={first}" if stop - first == 1 else f"{name}={first}–{stop - 1}", str(first)
 
     return edge
+
+
+def _undrawn(placed: Layout, grid: Grid) -> str:
+    """Returns which dims no cell is split by, with their sizes."""
+    drawn = {grid.rows.dim, grid.columns.dim, *(digit.dim for digit in grid.panels)}
+    names = [
+        f"{placed.dim_name(dim)} ({count_text(size)})"
+        for dim, size in enumerate(placed.shape)
+        if dim not in drawn
+    ]
+    return f"; not drawn: {', '.join(names)}" if names else ""
 
 
 def _roles(grid: Grid, name: Callable[[int], str]) -> str:

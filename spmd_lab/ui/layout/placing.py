@@ -34,13 +34,20 @@ from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_figure, failure, refusal
 
+_ON_A_LINE = 3  # dims of a shape that a narrow column has room for
 
-def headline(placed: Layout, dtype: str) -> None:
-    """What each device holds, without the bytes, which the figure below has."""
+
+def headline(placed: Layout, dtype: str, kind: str) -> None:
+    """What each device holds in memory of a kind, without the bytes, which the figure below has. A
+    shape of few dims stays on a line.
+    """
     held, total = bytes_text(placed.shard_bytes(dtype)), bytes_text(placed.array_bytes(dtype))
-    st.subheader(
-        plain(layout_headline(placed, dtype).replace(f": {held} of {total}", "")), anchor=False
-    )
+    words = layout_headline(placed, dtype).replace(f": {held} of {total}", "")
+    if kind != "device":
+        words = words.replace("each hold", f"each hold in {kind}")
+    if len(placed.shape) <= _ON_A_LINE:
+        words = words.replace(" × ", "\u00a0×\u00a0").replace(" of ", " of\u00a0")
+    st.subheader(plain(words), anchor=False)
 
 
 def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
@@ -57,7 +64,7 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
     if spec := sharded_further(placed):
-        _offer(experiment, placed, spec, "main" if is_placed else "side")
+        _offer(experiment, placed, spec, "main" if is_placed and not on_host else "side")
     if on_host and (copy := streamed(experiment, placed)):
         st.page_link(
             cards.page_of(copy),

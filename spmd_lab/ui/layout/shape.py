@@ -1,6 +1,7 @@
 """The fields of an array's shape and of what each of its dims is sharded over."""
 
 import re
+from contextlib import suppress
 
 import streamlit as st
 
@@ -34,6 +35,14 @@ def element_field(shards: Layout) -> None:
         st.markdown(plain(holders_text(shards, read_element(text, shards.shape))))
     except RequestError as error:
         st.error(plain(str(error)), icon=":material/error:")
+
+
+def element(shards: Layout) -> tuple[int, ...] | None:
+    """Returns the element of the field, which is drawn below the picture; None where there is none."""
+    text = choices.now(choices.ELEMENT)
+    with suppress(RequestError):
+        return tuple(read_element(text, shards.shape)) if text and shards.shape else None
+    return None
 
 
 def shape_input(screen: str, mesh: Mesh) -> Form:

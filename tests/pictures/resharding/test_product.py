@@ -132,7 +132,7 @@ def test_a_change_of_spec_in_a_sentence():
         before, after, [move], 16 * KIB, lambda move: Duration(2e-6, 1e-6, 3e-6, "nominal")
     )
     assert said == (
-        "P('x', None) → P(None, None): 16.0 KiB into each device at most, by "
+        "P('x', None) → P(None, None): each device receives at most 16.0 KiB, by "
         "all-gather over `x`: 2 µs"
     )
     assert words.reshard_headline(before, before, [], 0, lambda move: NOT_FILLED).endswith(

@@ -74,6 +74,30 @@ def test_every_shard_and_every_device_is_drawn_in_the_color_of_its_data(case):
     assert [cell["devices"] for cell in shards] == group_texts(found.groups)
 
 
+@pytest.mark.parametrize(
+    ("case", "element", "array", "mesh"),
+    [
+        ("grid", (3, 5), [6], [6]),
+        ("replicated", (3, 5), [2], [2, 6]),
+        ("joined", (4095, 8191), [255], [255]),
+    ],
+)
+def test_what_holds_an_element_has_an_outline(case, element, array, mesh):
+    found = layout(*CASES[case])
+    cells = picture(found, "float32", element=element)["datasets"]["cells"].to_pylist()
+    outlined = [each["outlined"] for each in cells]
+    of_array = len(outlined) // 2 if case != "replicated" else found.shard_count
+    assert [at for at, each in enumerate(outlined[:of_array]) if each] == array
+    assert [at for at, each in enumerate(outlined[of_array:]) if each] == mesh
+    assert not any(each["outlined"] for each in rows(found, "cells"))
+
+
+def test_dims_that_are_not_drawn_are_named():
+    titles = " ".join(each["text"] for each in rows(layout(*CASES["512 devices"]), "outside"))
+    assert "not drawn: d0 (64), d2 (4,096)" in titles
+    assert "not drawn" not in str(rows(layout(*CASES["grid"]), "outside"))
+
+
 def test_cells_are_labelled_with_devices_and_slices():
     found = layout(*CASES["replicated"])
     texts = [label["text"] for label in rows(found, "inside")]

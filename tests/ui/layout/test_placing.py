@@ -2,10 +2,11 @@
 
 import pytest
 
-from spmd_core.experiment import layout_json, layout_of, parse_experiment
+from spmd_core.experiment import layout_json, layout_of, link, parse_experiment
 from spmd_core.results import ArrayReport, ShardReport
 from spmd_lab.ui.layout.placing import difference
 from tests.experiment.test_layout import ARRAY
+from tests.ui import opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -79,3 +80,18 @@ def test_beyond_64_devices_the_spec_decides():
         == "the array is sharded by [['x', 'y'], None], the layout by [['y', 'x'], None]"
     )
     assert difference(found, report(experiment, spec=None)) is not None
+
+
+def test_an_array_on_the_host_says_so_in_its_answer_its_code_and_its_plan(data_folder):
+    spec = {"mesh": {"x": 2, "y": 2, "z": 2}, "dims": {"d0": 12, "d1": 64, "d2": 32}}
+    spec |= {"workload": "array", "sharding": {"d0": ["y", "x"]}, "data": {"array": "arange"}}
+    here, host = (
+        opened("layout", experiment=link.encode(parse_experiment(spec | more)), to="P('y', 'x')")
+        for more in ({}, {"memory": {"array": "pinned_host"}})
+    )
+    assert "8 devices each hold 3\u00a0×\u00a064\u00a0×\u00a032 of\u00a012" in said(here)
+    assert "8 devices each hold in pinned_host 3\u00a0×\u00a064" in said(host).replace("\\", "")
+    assert "first each device copies its 24.0 KiB from the host" in said(host)
+    assert "copies its" not in said(here)
+    (code,) = (each.value for each in here.code if "device_put" in each.value)
+    assert "np.arange(24576).reshape((12, 64, 32))" in code, "the values that are placed"

@@ -216,13 +216,11 @@ def _memory_headline(sentence: str, fits: bool) -> None:
 
 
 def choose(result: Result) -> str | None:
-    """Where there are several strategies: all side by side, and the one whose details are shown;
+    """Where there are several strategies: all side by side, and the one whose details are shown, first the fastest;
     None where nothing was predicted.
     """
     predictions = {
-        name: each.prediction
-        for name, each in result.strategies.items()
-        if each.prediction is not None
+        name: each.prediction for name, each in result.ordered if each.prediction is not None
     }
     if len(result.strategies) > 1 and predictions:
         times = {

@@ -769,3 +769,23 @@ def timed(low, estimate, high, rate=None):
 )
 def test_of_two_predictions_one_is_faster_where_their_intervals_part(a, b, are_alike, words):
     assert variant.sentence(a, b, are_alike).startswith(words)
+
+
+def test_details_begin_with_the_fastest_strategy(lab, data_folder):
+    spec = {"workload": "layer", "target": "tpu:v5e:2x4", "mesh": {"x": 8}, "sharding": {"in": "x"}}
+    layer = parse_experiment(spec | {"strategies": ["single", "auto"]})
+    fast = prediction()
+    seconds = fast.predicted_s
+    assert seconds is not None
+    slow = fast.model_copy(
+        update={
+            "predicted_s": Estimate(
+                low=2 * seconds.low, estimate=2 * seconds.estimate, high=2 * seconds.high
+            )
+        }
+    )
+    result = predicted(layer, single=slow, auto=fast)
+    store(data_folder, result)
+    screen = screen_opened("predict", run=result.run)
+    (chosen,) = [each for each in screen.segmented_control if each.label == "Details of"]
+    assert chosen.value == "auto"

@@ -26,7 +26,7 @@ from spmd_core.sheets import sheet_lines
 from spmd_core.surveys import size_headline
 from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.terms import title
-from spmd_core.trials import with_stored_answers
+from spmd_core.trials import sizes_of, with_stored_answers
 from spmd_core.words import kept_words, names_of, row_words, texts
 
 SIZES_HELP = (
@@ -184,8 +184,10 @@ def run_sizes(experiment: Experiment, count: int, as_json: bool) -> int:
     """Print the answer and a row for each size: 0 where any was computed, 1 where none was, 130
     where it was interrupted.
     """
-    experiments = at_sizes(experiment, count)
-    points = points_of(Lab.open(serve=False), experiments)
+    lab = Lab.open(serve=False)
+    known = lab.facts(run) if (run := lab.latest(experiment)) else None
+    experiments = sizes_of(known, count) if known else at_sizes(experiment, count)
+    points = points_of(lab, experiments)
     if as_json:
         print(json.dumps(sizes_json(points)))
     else:

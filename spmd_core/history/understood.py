@@ -14,7 +14,8 @@ from spmd_core.workloads import TRANSFERS
 
 _DAYS = {"today": 0, "yesterday": 1}
 # what a reader types of a verdict -> its kind
-_VERDICTS = {word: kind for kind, head in SHARDING.items() for word in (head.lower(), kind)}
+_VERDICTS = {head.lower(): kind for kind, head in SHARDING.items()}
+_VERDICTS |= {kind: kind for kind in ("faster", "slower")}
 _WORD = re.compile(rf"(?<!\S)({'|'.join([*_DAYS, *TRANSFERS, *_VERDICTS])})(?!\S)", re.IGNORECASE)
 
 # looks like a term and is none; targets have colons too
@@ -91,17 +92,24 @@ def matches(
     collectives and verdicts, and its row has a day of it and the phrase, case and spacing aside.
     """
     wanted = read_search(text, zone)
-    facts = {*wanted.kinds, *wanted.verdicts}
     rest = plain_text(wanted.phrase)
 
     def is_match(run: RunSummary) -> bool:
         if not fits(run, wanted.terms):
             return False  # before the row's text is made
-        row = row_text(run, zone) if wanted.days or rest else ""
+        row = row_text(run, zone) if wanted.days or rest or wanted.verdicts else ""
         return (
             rest in row
             and (not wanted.days or any(day in row for day in wanted.days))
-            and (not facts or facts <= {*facts_of(run.run)})
+            and _has(wanted, row, lambda: facts_of(run.run))
         )
 
     return is_match
+
+
+def _has(wanted: Reading, row: str, facts: Callable[[], Collection[str]]) -> bool:
+    """Returns True if a run has the collectives and verdicts of a search; a note may have the words of
+    a verdict too.
+    """
+    verdicts = {each for each in wanted.verdicts if each not in row}
+    return not (wanted.kinds or verdicts) or {*wanted.kinds, *verdicts} <= {*facts()}

@@ -62,7 +62,7 @@ from spmd_core.runs import (
     check_runs_here,
 )
 from spmd_core.terms import experiment_words
-from spmd_core.words import sharding_verdict, waiting_words
+from spmd_core.words import sharding_verdict, short_verdict, waiting_words
 from spmd_core.workloads import Described, Listed, programs, take_declared
 
 HARDWARE_S = 2.0  # how long a look at the hardware stays good
@@ -218,6 +218,8 @@ class Lab:
                 return frozenset()
             every = (each.collectives or () for each in facts.strategies.values())
             judged = (sharding_verdict(facts) or ())[:1]
+            if not judged and facts.comparison and facts.comparison.ratios:
+                judged = (short_verdict(facts).lower(),)  # a kind, where it is open
             self._searched[run] = frozenset(
                 [*judged, *(one.kind for each in every for one in each)]
             )

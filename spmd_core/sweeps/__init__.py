@@ -31,7 +31,7 @@ from spmd_core.sweeps.serving import (
     served_points,
     with_steps,
 )
-from spmd_core.sweeps.sizes import SizePoint, at_sizes, begins, point_of, read_count
+from spmd_core.sweeps.sizes import POINTS, SizePoint, at_sizes, begins, point_of, read_count
 from spmd_core.sweeps.sweep import (
     Meshes,
     Sweep,
@@ -60,6 +60,7 @@ __all__ = [
     "FIRST",
     "KINDS",
     "MOST_CHIPS",
+    "POINTS",
     "PUBLISHED_SPAN",
     "SERVED_SWEPT",
     "STRAGGLERS",

@@ -1,6 +1,6 @@
 """Carries out a search, and tries what would remove a collective."""
 
-from spmd_core.trials.known_sizes import known_sizes
+from spmd_core.trials.known_sizes import known_sizes, sizes_of
 from spmd_core.trials.remedies.attached import beside, is_guessed, remedy_lines, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.search import FEW_S, Search
@@ -20,6 +20,7 @@ __all__ = [
     "remedy_lines",
     "remedy_searches",
     "searches",
+    "sizes_of",
     "store",
     "with_remedies",
     "with_stored_answers",

@@ -8,7 +8,18 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
 from spmd_core.results import Result
 from spmd_core.surveys import size_headline
-from spmd_core.sweeps import SizePoint, at_sizes, begins, point_of
+from spmd_core.sweeps import POINTS, SizePoint, at_sizes, begins, point_of
+from spmd_core.words import sharding_verdict
+
+
+def sizes_of(result: Result, points: int = POINTS) -> tuple[Experiment, ...]:
+    """Returns the sizes at which a result's sharding may begin to win: smaller ones where it has won.
+
+    Raises:
+      RequestError: its experiment cannot be varied so.
+    """
+    kind, _ = sharding_verdict(result) or ("", "")
+    return at_sizes(result.experiment, points, is_won=kind == "faster")
 
 
 def known_sizes(lab: Lab, experiments: Sequence[Experiment]) -> list[SizePoint]:

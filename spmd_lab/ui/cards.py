@@ -235,7 +235,8 @@ def outcome(summary: RunSummary) -> tuple[str, str, str]:
     """Returns the color of what came out of a stored run, it in a few words, and what there is to it:
     its verdict, else how it ended.
     """
-    if compared := verdict(summary.run):
+    is_known = summary.state == "succeeded" or any(summary.medians_s.values())
+    if compared := verdict(summary.run) if is_known else None:
         kind, head, words = compared
         start, bracket, span = words.partition("(")  # a range stays on a line
         return _COLORS[kind], head, start + bracket + span.replace(" ", "\u00a0")

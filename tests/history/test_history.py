@@ -7,7 +7,7 @@ import pytest
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import matches, operand_bytes, read_search, shape_words
 from spmd_core.history.cells import when_words
-from spmd_core.runs import RunSummary
+from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import SHARDING
 
 ROWS = parse_experiment(
@@ -120,6 +120,11 @@ def test_a_verdict_is_searched_as_a_row_has_it(text, verdict):
     fitting = matches(text.removeprefix("v5e "), None, lambda _: {verdict})
     assert fitting(run(ROWS)) and not matches(text, None, lambda _: {"faster"})(run(ROWS))
     assert f"with the verdict {SHARDING[verdict]}" in wanted.words
+
+
+def test_a_note_may_have_the_words_of_a_verdict():
+    noted = replace(run(ROWS), labels=Labels(name="faster attention"))
+    assert matches("faster attention")(noted) and not matches("faster attention")(run(ROWS))
 
 
 @pytest.mark.parametrize("text", ["foo:bar", "tags:v5p x=8", "all-reduce Foo:1"])

@@ -36,7 +36,7 @@ def test_a_search_counts_what_it_looked_at(spent_s, budget_s, words):
 
 
 def test_sizes_that_were_canceled_are_counted(monkeypatch, capsys):
-    monkeypatch.setattr(run.Lab, "open", lambda **_: None)
+    monkeypatch.setattr(run.Lab, "open", lambda **_: SimpleNamespace(latest=lambda _: None))
     monkeypatch.setattr(run, "at_sizes", lambda experiment, count: list(range(count)))
     monkeypatch.setattr(run, "points_of", lambda lab, experiments: experiments[:2])
     monkeypatch.setattr(run, "sizes_json", lambda points: {"sizes": len(points)})

@@ -8,9 +8,8 @@ from spmd_core.answers import SIZES
 from spmd_core.base import RequestError, numbered, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import point_size_words, size_headline, sizes_offer
-from spmd_core.sweeps import SizePoint, at_sizes
-from spmd_core.trials import known_sizes
-from spmd_core.words import sharding_verdict
+from spmd_core.sweeps import SizePoint
+from spmd_core.trials import known_sizes, sizes_of
 from spmd_lab.ui import live
 from spmd_lab.ui.charts.bandwidth import BYTES_LABELS
 from spmd_lab.ui.charts.base import TOP, Spec, category, hover, layer, layered, quantity
@@ -26,8 +25,7 @@ _ROWS = ("one device", "best sharded")
 def experiments_of(view: View) -> tuple[Experiment, ...]:
     """The sizes of what a view shows; none where it cannot be varied so."""
     try:
-        kind, _ = sharding_verdict(view.result) or ("", "")
-        return at_sizes(view.result.experiment, is_won=kind == "faster")
+        return sizes_of(view.result)
     except RequestError:
         return ()
 

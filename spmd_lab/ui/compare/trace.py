@@ -9,7 +9,7 @@ from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, Timing
 from spmd_core.facts import Trace
 from spmd_core.pictures import text
-from spmd_core.results import Result
+from spmd_core.results import Environment, Result, apart
 from spmd_core.words import traces as words
 from spmd_lab.ui import choices, live, shell
 from spmd_lab.ui.compare import selected
@@ -198,7 +198,7 @@ def _of(result: Result) -> tuple[str, dict[str, Trace]]:
         return result.run, traces
     run = lab().latest(alone(result.experiment))
     facts = lab().facts(run) if run else None
-    if run is None or facts is None:
+    if run is None or facts is None or not _is_alike(facts.environment, result.environment):
         return result.run, {}
     known = {
         name: facts.strategies[name].trace for name in result.order if name in facts.strategies
@@ -209,3 +209,8 @@ def _of(result: Result) -> tuple[str, dict[str, Trace]]:
     }
     merged = result.model_copy(update={"strategies": outcomes})
     return run, {name: trace for name in result.order if (trace := words.in_words(merged, name))}
+
+
+def _is_alike(one: Environment, other: Environment) -> bool:
+    """Returns True if two runs had one machine's devices and one compiler."""
+    return not apart(one, other, (0.0, 0.0), ("", ""))

@@ -137,6 +137,8 @@ def _headline(answer: TrainingAnswer) -> str:
 def _not_met(answer: TrainingAnswer) -> str:
     timed = [row for row in answer.rows if row.run and row.plan]
     if not timed:
+        if answer.question.chips:  # it was tried with offload, and with fewer sequences
+            return "Nothing here holds one sequence a chip, even with offload: use more chips."
         without = "" if answer.question.form.get("offload") else " without offload"
         return f"Nothing here holds this step{without}: use more chips, or a smaller batch."
     question = answer.question

@@ -202,9 +202,9 @@ def _duration(name: str, text: str) -> float:
     match = _DURATION.fullmatch(text.lower())
     value = float(match[1]) * _UNITS[match[2]] if match else math.nan
     if match and not match[2] and value >= 1:
-        if name == "tpot":
-            return value * _UNITS["ms"]
-        raise refuse(f"{name}={text}", "names no unit", f"write {text}ms or {text}s")
+        if name != "tpot":
+            raise refuse(f"{name}={text}", "names no unit", f"write {text}ms or {text}s")
+        value *= _UNITS["ms"]
     if not 1e-6 <= value <= _MOST_S:
         rule = f"is not a time from 1us to {_MOST_S}s"
         raise refuse(f"{name}={shorten(text)}", rule, "write for example 40ms or 2s")

@@ -50,8 +50,8 @@ class TrainingQuestion:
         return self.batch or max(1, TOKENS_OF_A_STEP // sequence)
 
     def sequences_on(self, chips: int) -> float:
-        """Returns the sequences of a step on so many chips: the nearest number that an odd factor of
-        the chips divides.
+        """Returns the sequences of a step on so many chips: near those given, a multiple of the chips'
+        odd factor and of as many twos as both have, so that most meshes divide it.
         """
         odd, batch = chips // (chips & -chips), int(self.sequences)
         if batch % odd == 0:

@@ -121,7 +121,7 @@ class _Kind:
         batch = question.sequences_on(chips)
         best = best_mesh(question.form, target, batch, REMATS, in_stages)
         while question.chips and not (best.fits or in_stages) and batch >= 2 * chips:
-            batch /= 2
+            batch = batch // (2 * chips) * chips
             fewer = best_mesh(question.form, target, batch, REMATS)
             best = fewer if fewer.fits else best
         return best

@@ -182,10 +182,14 @@ def refusal(sentence: str) -> None:
     st.error(plain(sentence), icon=":material/error:")
 
 
-def refused(screen: str, sentence: str) -> None:
-    """Why a screen's fields have no answer. What is drawn below it is gray: it answers others."""
+def refused(screen: str, sentence: str, has_answer: bool = True) -> None:
+    """Why a screen's fields have no answer. What is drawn below it, if it has one, is gray: it
+    answers others.
+    """
     forms.reveal(screen, sentence)
     refusal(sentence)
+    if not has_answer:
+        return
     with st.container(key="refused"):
         st.caption("What you see below is of the last fields that were valid.")
 

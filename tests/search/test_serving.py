@@ -296,6 +296,8 @@ def test_a_limit_has_a_unit_or_is_below_a_second(text, seconds):
         asked = read_serving(form | {name: text})
         assert getattr(asked, f"{name}_s") == pytest.approx(seconds)
     assert read_serving(form | {"tpot": "40"}).tpot_s == pytest.approx(0.04)
+    with pytest.raises(RequestError, match="tpot='200000000' is not a time from 1us"):
+        read_serving(form | {"tpot": "200000000"})
     with pytest.raises(RequestError, match="ttft=40 names no unit: write 40ms or 40s"):
         read_serving(form | {"ttft": "40"})
 

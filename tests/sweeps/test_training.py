@@ -78,6 +78,11 @@ def test_chips_too_few_for_the_batch_have_a_smaller_one_or_arrays_on_the_host():
     assert none.run is None and none.refusal == "does not fit" and none.plan.batch == BATCH
 
 
+def test_a_batch_that_halves_to_no_number_of_each_chip_is_refused_as_what_does_not_fit():
+    (row,) = train(TrainingQuestion(FORM, TOKENS, 1000, ("v5e",), chips=8)).rows
+    assert row.run is None and row.refusal == "does not fit"
+
+
 @pytest.mark.parametrize("budget", [0.5, 2500.0, 1e6, 1.25e9, 1e12])
 def test_a_budget_without_a_price_is_quoted_as_it_was_typed(budget):
     question = TrainingQuestion({"model": "llama-3.1-8b"}, 1e12, budget=budget)

@@ -41,6 +41,7 @@ def choose(experiment: Experiment, run: str | None, shown: Shown) -> tuple[Shown
     key, fresh = state.key("collectives", choices.BESIDE), _LINKED.from_query()
     kept = _LINKED.now() or offered[0]
     chosen = kept if fresh else st.session_state.get(key, kept)
+    chosen = _NOTHING if chosen == run else chosen
     there, why = _there(chosen, shown, predicted, named)
     st.session_state[key] = _NOTHING if why else chosen
     chosen = st.selectbox(
@@ -66,6 +67,8 @@ def _there(
     if chosen == _NOTHING:
         return shown, ""
     if chosen not in named:
+        if chosen in CHIPS and not predicted:
+            return shown, f"{chosen} is predicted, and compared with predicted chips alone."
         if chosen in CHIPS:
             return shown, f"{chosen} is the target's own chip: choose another to compare with."
         return shown, f"No run {shorten(chosen, 40)} is stored here to compare with."

@@ -77,8 +77,8 @@ def show(
     with fields or st.container():
         sweep, sentence = _fields(experiment)
     if sentence:
-        refused("predict", sentence)
         sweep, _ = _linked(experiment)
+        refused("predict", sentence, sweep is not None)
     if sweep is None:
         return
     _write_query(sweep)

@@ -146,7 +146,7 @@ def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
             use(specs)
     elif has_fixes:
         st.caption("Each fix raises peak memory or step time.")
-    if state.aside("programs", _BEFORE):
+    if _undone():
         st.button("Undo", icon=":material/undo:", key="fix:undo", on_click=_undo, help=_UNDO)
 
 
@@ -255,14 +255,22 @@ def give(specs: Mapping[str, object]) -> None:
     """Gives the screen's program these specs, in front of its own."""
     before, kept = state.experiment("programs"), state.aside("programs", _BEFORE) or ()
     if shell.done(lambda: _replace(_changed(specs))):
-        state.set_aside("programs", _BEFORE, (*kept, before))
+        after = state.experiment("programs").id
+        state.set_aside("programs", _BEFORE, (*kept, (before, after)))
         st.rerun()
 
 
+def _undone() -> Experiment | None:
+    """Returns the program before the last fix; None of one that no fix made."""
+    kept = state.aside("programs", _BEFORE) or ()
+    before, after = kept[-1] if kept else (None, "")
+    return before if state.experiment("programs").id == after else None
+
+
 def _undo() -> None:
-    *kept, before = state.aside("programs", _BEFORE)
-    state.set_aside("programs", _BEFORE, kept)
-    _replace(before)
+    if (before := _undone()) is not None:
+        state.set_aside("programs", _BEFORE, state.aside("programs", _BEFORE)[:-1])
+        _replace(before)
 
 
 def _replace(experiment: Experiment) -> None:

@@ -96,8 +96,9 @@ def show(share: DeltaGenerator) -> None:
         answer = _answered(question)
         state.set_aside(SCREEN, _VALID, question)
     except RequestError as error:
-        refused(SCREEN, as_sentence(_in_words(str(error))))
-        if (question := state.aside(SCREEN, _VALID)) is None:
+        question = state.aside(SCREEN, _VALID)
+        refused(SCREEN, as_sentence(_in_words(str(error))), question is not None)
+        if question is None:
             links.share_box(share, SCREEN)
             return
         answer = _answered(question)

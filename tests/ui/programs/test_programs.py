@@ -147,7 +147,7 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
 
     monkeypatch.setattr(lab(), "what_if", partitioned)
     is_offered = lambda: [each for each in screen.button if each.key == "mend"]  # noqa: E731
-    labels = [is_offered()[0].label]
+    labels, as_linked = [is_offered()[0].label], screen.query_params["experiment"]
     is_offered()[0].click().run()
     assert not screen.exception and held_now(screen) == as_read
     (refusal,) = (each.value.replace("\\", "") for each in screen.info)
@@ -160,6 +160,11 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
     assert held_now(screen) == as_read and "for params/layers" in screen.info[0].value
     all_the_same(screen)[0].click().run()
     assert held_now(screen) < as_read and not screen.info
+    fixed = screen.query_params["experiment"]
+    for linked, is_fixed in ((as_linked, False), (fixed, True)):  # of another program it is no undo
+        screen.query_params["experiment"] = linked
+        screen.run()
+        assert ("Undo" in [each.label for each in screen.button]) == is_fixed
     button(screen, "Undo").click().run()
     assert held_now(screen) == as_read and not screen.exception
     assert "Undo" not in [each.label for each in screen.button]

@@ -35,6 +35,7 @@ with st.sidebar:
     of_sweep = st.container()
     fields = plan_inputs.predict_fields(has_chips=not sweep.scales())
 experiment, refusal = state.edit("predict", fields)
+refusal = refusal or question.number_refusal()
 one = not sweep.is_open()
 run = live.joined("predict", experiment) if one else None
 can_look = one and run is None and refusal is None and state.notice("predict") is None

@@ -58,6 +58,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     draws the screen again with its plan. Without `has_chips` other fields ask for these.
     """
     draft = state.draft(SCREEN)
+    state.set_aside(SCREEN, "number", None)
     now = draft["options"].get("model", models[0])
     model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
     if not has_chips:
@@ -96,11 +97,19 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
 
 
 def _number(name: str, label: str, first: float, step: float, least: float = 0.0) -> None:
+    """Draws a field; where its number is none, the last one stays, and `number_refusal` is why."""
     key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].number() or first)
-    value = st.number_input(
-        label, min_value=least, max_value=MOST[name], step=step, format="%g", key=key
-    )
-    _LINKED[name].keep(f"{value:.12g}" if value else "")
+    value = st.number_input(label, max_value=MOST[name], step=step, format="%g", key=key)
+    if value is not None and value < least:
+        rule = f"enter {least:g} or more, not {value:g}"
+        state.set_aside(SCREEN, "number", f"{label}: {rule}")
+    else:
+        _LINKED[name].keep(f"{value:.12g}" if value else "")
+
+
+def number_refusal() -> str | None:
+    """Returns why a number of the question is none; None where each is one."""
+    return state.aside(SCREEN, "number")
 
 
 def _chips(draft: Form, kind: str | None) -> int:

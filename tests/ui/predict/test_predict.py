@@ -637,7 +637,12 @@ def test_chips_that_form_no_slice_are_named_until_another_number_is_entered(data
     assert field(screen, "number_input", "Chips").value == 128
     assert named() == [plain("100 chips form no slice of v5e: 128 is the nearest.")]
     asked(screen, CHIPS_512)
-    assert named() == [] and field(screen, "number_input", "Tokens (billions)").min > 0
+    assert named() == []
+    card, _ = asked(screen, ("number_input", "Tokens (billions)", -5.0))
+    assert "Tokens (billions): enter 0.001 or more, not -5" in errors(screen)
+    assert "For 1T tokens" in card and "last fields that were valid" in said(screen)
+    asked(screen, ("number_input", "Tokens (billions)", 2000.0))
+    assert errors(screen) == "" and "For 2T tokens" in figures(screen)
 
 
 def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data_folder):

@@ -15,7 +15,7 @@ share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
 last = lab().history(over=True, limit=4 * cards.ACROSS, searched=False, source="here")
-recent = cards.distinct(last)
+recent = cards.distinct(run for run in last if run.state != "cancelled")
 
 with st.container(gap=None):
     st.title(shell.QUESTIONS["overview"])

@@ -9,6 +9,7 @@ from spmd_core.advice.nearest import (
     predict_command,
 )
 from spmd_core.advice.programs import (
+    KINDS,
     compiled_findings,
     grouped_findings,
     held_spec,
@@ -30,6 +31,7 @@ from spmd_core.advice.results import CONFIRM, confirmation, gain_words, in_words
 __all__ = [
     "CONFIRM",
     "GUESSED",
+    "KINDS",
     "ONE_DEVICE_WINS",
     "Check",
     "arguments",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
 from spmd_core.base import agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import spec_code
@@ -12,6 +13,7 @@ from spmd_core.terms import listed
 from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
     Finding,
+    FindingKind,
     Held,
     Program,
     as_regex,
@@ -21,6 +23,7 @@ from spmd_core.workloads import (
     matches,
 )
 
+KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
 EVEN = 1.05  # times an even share of work: what is below is even
 
@@ -97,10 +100,9 @@ def finding_words(finding: Finding, program: Program) -> str:
 def _replicated(finding: Finding, program: Program) -> str:
     held, devices = bytes_text(finding.bytes_per_device), math.prod(n for _, n in program.mesh)
     too = " with its optimizer state" if finding.others else ""
-    fix = f"other layers have {_spec(finding.meant)}" if finding.meant else "shard a dim"
     return (
         f"{finding.path} is replicated on {devices} devices: {held} a device{too}. "
-        f"{capital(_replicated_by(finding.path, program))}: {fix}"
+        f"{capital(_replicated_by(finding, program))}"
     )
 
 
@@ -246,16 +248,18 @@ def _rule(finding: Finding, program: Program) -> str:
     return f"{path} {agreed(count, 'has')} {_spec(finding.spec)}, {there} {_spec(finding.meant)}: check its rule{written}"
 
 
-def _replicated_by(path: str, program: Program) -> str:
-    """Why an argument is replicated: by its own spec, or as nothing that it meets names an axis."""
-    is_given = any(matches(pattern, path) for pattern, _ in program.specs)
-    if is_given or program.described.leaves[path].spec is not None:
-        return "its spec names no axis"
-    return (
-        "no argument or constraint names an axis for it"
-        if program.described.mesh
-        else "no spec matches it"
-    )
+def _replicated_by(finding: Finding, program: Program) -> str:
+    """Why an argument is replicated: by its own spec, or as nothing that it meets names an axis; and
+    what to change.
+    """
+    is_given = any(matches(pattern, finding.path) for pattern, _ in program.specs)
+    why = "no spec matches it"
+    if is_given or program.described.leaves[finding.path].spec is not None:
+        why = "its spec names no axis"
+    elif program.described.mesh:
+        why = "no argument or constraint names an axis for it"
+    fix = f"other layers have {_spec(finding.meant)}" if finding.meant else "shard a dim"
+    return f"{why}: {fix}"
 
 
 def held_spec(held: Held) -> str:

@@ -251,14 +251,16 @@ def _alike(requested: Sequence[Requested]) -> dict[tuple[object, ...], int | Non
 
 
 def _most(rows: Sequence[Changed], change: str) -> str:
-    """The requested kind and axes of most collectives of a change, and how many others there are."""
-    numbers = Counter[tuple[str, str]]()
+    """The requested kind and axes of most bytes of a change, and how many other collectives."""
+    numbers, sizes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for each in rows:
         if each.change == change:
             kind = each.first.asked or each.first.kind
-            numbers[kind, ", ".join(each.first.axes)] += each.before or each.after or 1
-    ((kind, axes), number), *others = numbers.most_common()
-    more = sum(other for _, other in others)
+            key, number = (kind, ", ".join(each.first.axes)), each.before or each.after or 1
+            numbers[key] += number
+            sizes[key] += number * each.first.bytes
+    kind, axes = key = max(sizes, key=lambda key: (sizes[key], numbers[key]))
+    number, more = numbers[key], numbers.total() - numbers[key]
     return f"{numbered(number, kind)} over {axes}" + (
         f" and {numbered(more, 'other')}" if more else ""
     )

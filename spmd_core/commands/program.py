@@ -9,6 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from spmd_core.advice import (
+    KINDS,
     compiled_findings,
     grouped_findings,
     held_spec,
@@ -16,7 +17,7 @@ from spmd_core.advice import (
     step_arrays,
     step_findings,
 )
-from spmd_core.base import bytes_text, mesh_text, read_named, refuse
+from spmd_core.base import bytes_text, check_known, mesh_text, read_named, refuse
 from spmd_core.commands.run import ended_words
 from spmd_core.commands.waiting import interrupt, run_to_end
 from spmd_core.experiment import parse_experiment, shape_text
@@ -25,6 +26,7 @@ from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.sheets import table
 from spmd_core.workloads import Described, Held, Program, programs
 
+ANY = "any"
 ARGUMENTS = {
     "file": {"metavar": "FILE", "nargs": "?", "help": "what `Exported.serialize()` returned"},
     "--declared": {
@@ -33,6 +35,11 @@ ARGUMENTS = {
     },
     "--name": {"default": "", "help": "how it is called in lists"},
     "--target": {"help": "compile it for this target, and judge the compiled program too"},
+    "--fail-on": {
+        "metavar": "KIND,…",
+        "default": "",
+        "help": "end with 1 where it has a finding of these kinds, or of any",
+    },
 }
 
 
@@ -44,6 +51,9 @@ def main(arguments: Namespace) -> int:
         raise refuse("--target with --declared", "means nothing", "give one FILE")
     if arguments.declared:
         return _declared(arguments)
+    kinds = set(filter(None, arguments.fail_on.split(",")))
+    for kind in kinds - {ANY}:
+        check_known("--fail-on", kind, (ANY, *KINDS), "is no kind of finding")
     lab = Lab.open(serve=False)
     program = _on_mesh(taken(lab, arguments.file, arguments.name))
     compiled = _compiled(lab, program, arguments.target) if arguments.target else None
@@ -52,13 +62,19 @@ def main(arguments: Namespace) -> int:
         print(json.dumps(program_json(program, findings)))
     else:
         print("\n".join(_lines(program, findings)))
-    return 1 if arguments.target and compiled is None else 0
+    listed = {each.kind for each in (*step_findings(program), *findings)}
+    is_bad = bool(listed & kinds or (listed and ANY in kinds))
+    return int(is_bad or (bool(arguments.target) and compiled is None))
 
 
 def taken(lab: Lab, file: str, name: str = "") -> Described:
     """The program of a file, taken into the lab; RequestError where it cannot be read."""
-    data = read_named("file", file, programs.MOST_BYTES + 1, programs.HOW)
-    return lab.take_program(data, name or Path(file).stem)
+    return lab.take_program(read_program(file), name or Path(file).stem)
+
+
+def read_program(file: str) -> bytes:
+    """Returns what a file holds; RequestError where it cannot be read."""
+    return read_named("file", file, programs.MOST_BYTES + 1, programs.HOW)
 
 
 def _on_mesh(described: Described) -> Program:

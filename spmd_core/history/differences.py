@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import seconds_text
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.results import Between
 from spmd_core.terms import parts_words
 from spmd_core.words import ends_text, factor_text
@@ -35,8 +35,13 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
 
     Variants are the same by their names, or by their places where their names differ.
     """
+    every = [each.experiment for experiment in experiments for each in experiment.members]
+    arrays = dict.fromkeys(array for each in every for array, _ in each.overrides)
     studies = [
-        [_Member(each.name, parts_words(each.experiment)) for each in experiment.members]
+        [
+            _Member(each.name, parts_words(each.experiment) | _specs(each.experiment, arrays))
+            for each in experiment.members
+        ]
         for experiment in experiments
     ]
     labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
@@ -49,6 +54,16 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
         *((label, texts) for label, texts in shared if len(set(texts)) > 1),
         *(row for group in groups if (row := _of_variant(group, varying)) is not None),
     ]
+
+
+def _specs(experiment: Experiment, arrays: Iterable[str]) -> dict[str, str]:
+    """Returns the specs of those of these arrays that an experiment has, its own or by its dims."""
+    names = {array.name for array in (*experiment.what.operands, *experiment.what.results)}
+    specs = {name: experiment.spec(name) for name in arrays if name in names}
+    return {
+        f"spec of {name}": spec_code(spec) if any(spec) else "replicated"
+        for name, spec in specs.items()
+    }
 
 
 def _texts(study: _Study, label: str) -> set[str]:

@@ -56,6 +56,7 @@ from spmd_core.words.strategies import (
     sharded_and_alone_s,
     sharding_verdict,
     short_verdict,
+    sides_words,
     timed_in,
     unsettled_words,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "sharding_verdict",
     "share_words",
     "short_verdict",
+    "sides_words",
     "strategies",
     "texts",
     "timed_in",

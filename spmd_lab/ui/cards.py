@@ -18,7 +18,7 @@ from spmd_core.base import (
 )
 from spmd_core.experiment import Experiment, layout_of, link
 from spmd_core.history import fastest_words, shape_words
-from spmd_core.machine import default_target
+from spmd_core.machine import default_target, parse_target
 from spmd_core.results import Result
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
@@ -36,6 +36,7 @@ from spmd_core.words import (
     sharded_and_alone_s,
     sharding_verdict,
     short_verdict,
+    sides_words,
 )
 from spmd_lab.ui import choices, style
 from spmd_lab.ui.charts import colors, glimpse
@@ -139,7 +140,10 @@ def starts(questions: Mapping[str, str], toured: Callable[[], bool]) -> None:
                         icon_position="right",
                         query_params=shown,
                     )
-                    st.caption(plain(STARTS[screen]))
+                    is_simulated = (
+                        screen == "compare" and parse_target(default_target()).is_simulated
+                    )
+                    st.caption(plain(STARTS[screen] + _NOT_REAL * is_simulated))
 
 
 def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
@@ -259,6 +263,7 @@ def tag_badges(tags: Iterable[str]) -> str:
     return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
+_NOT_REAL = ": simulated times say nothing of real devices"
 _FIGURES = _PLACED, _FITS = "Placed", "Fits"  # verdicts of which a card has the figure
 
 
@@ -276,7 +281,8 @@ def verdict(run: str) -> tuple[str, str, str] | None:
     if facts.comparison is not None and facts.comparison.ratios:
         words = short_verdict(facts)
         is_open = words == "Cannot tell"
-        return ("cannot tell", words, "") if is_open else ("known", "", words)
+        sides = sides_words(facts) if is_open else ""
+        return ("cannot tell", words, sides) if is_open else ("known", "", words)
     if facts.experiment.what.is_bare_array and all(
         each.correct for each in facts.strategies.values()
     ):
@@ -311,7 +317,10 @@ def how_sure(row: DeltaGenerator) -> DeltaGenerator:
 def computed_words(experiment: Experiment) -> str:
     """Returns what is computed, and its sizes."""
     sizes = "" if experiment.plan else "×".join(str(size) for _, size in experiment.dims)
-    return f"{shape_words(experiment)['Workload']} {sizes}".strip()
+    name = shape_words(experiment)["Workload"]
+    with suppress(RequestError):  # a program that was never held here
+        name = experiment.exported.described.name if experiment.exported else name
+    return f"{name} {sizes}".strip()
 
 
 def short_words(experiment: Experiment, has_mesh: bool = True) -> str:

@@ -55,15 +55,18 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
 
 
 def headline(hardware: Hardware, environment: Environment | None, target: str) -> str:
-    """What this is, and the machine, in one sentence."""
+    """What this is, the machine, and how well predictions hold."""
     if hardware.accelerator is None:
         here = f"{parse_target(target).device_count} simulated CPU devices"
     elif environment:
         here = f"{environment.device_count} × {environment.device_kind}"
     else:
         here = f"{hardware.chips} × {hardware.name}"
-    held = f"predicted ranges hold {predictions.HELD} of {predictions.PUBLISHED} published steps"
-    return f"JAX shardings: measured on {here}, predicted for TPUs and GPUs; {held}."
+    of = f"{predictions.HELD} of {predictions.PUBLISHED}"
+    return (
+        f"See how JAX shards arrays, and what it costs: measured on {here}, predicted for TPUs and "
+        f"GPUs. {of} published step times are in their predicted ranges."
+    )
 
 
 def remarks(

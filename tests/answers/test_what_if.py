@@ -59,6 +59,13 @@ def test_a_sum_is_counted_by_what_was_requested():
     )
 
 
+def test_the_most_bytes_are_named_first():
+    few, many = _asked("all-reduce", "fsdp", 2**31), _asked("all-gather", "fsdp", 2**10, 7)
+    assert _answer([few, many], []).headline.startswith(
+        "Removes 1 all-reduce over fsdp and 7 others: "
+    )
+
+
 def test_nothing_appears_or_vanishes():
     gather = _asked("all-gather", "fsdp", 2**20)
     answer = _answer([gather], [gather])

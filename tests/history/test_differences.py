@@ -89,3 +89,13 @@ def test_a_renamed_variant_is_paired_by_its_place_and_a_new_one_stands_alone():
 def test_experiments_with_two_ids_differ_in_a_part(change):
     one, other = (parse_experiment(LAYER | each) for each in ({}, change))
     assert one.id != other.id and difference_rows([one, other])
+
+
+def test_a_spec_that_one_leaves_to_its_dims_is_named():
+    layer = {"workload": "layer", "mesh": {"x": 8}, "sharding": {"batch": "x"}}
+    layer["dims"] = {"batch": 64, "in": 256, "out": 128}
+    alone, gathered = (
+        parse_experiment(layer | more) for more in ({}, {"overrides": {"weights": ["x", None]}})
+    )
+    rows = difference_rows([gathered, alone])
+    assert rows == [("spec of weights", ["P('x', None)", "replicated"])]

@@ -2,15 +2,16 @@
 
 import json
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import WHAT_IF
+from spmd_core.answers import WHAT_IF, WhatIf
 from spmd_core.base import refuse, shorten
-from spmd_core.commands.program import taken
+from spmd_core.commands.program import read_program
 from spmd_core.experiment import Experiment, as_exported, read_spec_words
 from spmd_core.lab import Lab
 from spmd_core.sheets import sheet_lines
-from spmd_core.workloads import findings, parse_mesh
+from spmd_core.workloads import findings, parse_mesh, programs
 
 ARGUMENTS = {
     "file": {"metavar": "FILE", "help": "what `Exported.serialize()` returned"},
@@ -37,19 +38,24 @@ ARGUMENTS = {
 
 
 def main(arguments: Namespace) -> int:
-    """Take the program, partition it with both shardings, and print what changes."""
+    """Partition the program with both shardings, and print what changes: it is not stored."""
     lab = Lab.open(serve=False)
-    before = as_exported(taken(lab, arguments.file), arguments.target)
-    answer = lab.what_if(before, _changed(before, arguments))
+    with programs.lent(read_program(arguments.file), Path(arguments.file).stem) as described:
+        before = as_exported(described, arguments.target)
+        answer = lab.what_if(before, _changed(before, arguments))
+        _print(answer, arguments)
+    return 0
+
+
+def _print(answer: WhatIf, arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps(answer.json()))
-        return 0
+        return
     print(answer.headline)
     for name, text, more, *_ in answer.figures:
         print(f"{name}: {text}" + f", {more}" * bool(more))
     print(f"{answer.made}. {answer.agreement}".rstrip(), end="\n\n")
     print("\n".join(sheet_lines(WHAT_IF.table(answer.rows, "terminal"))))
-    return 0
 
 
 def _changed(before: Experiment, arguments: Namespace) -> Experiment:

@@ -37,6 +37,7 @@ LEFT_S = 3600.0  # after which what a process that was killed has left behind is
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
 GPUS = ("cuda", "rocm")  # as a file calls them
 HOW = 'write one with `spmd_lab.explain(step)(…).save("step.jaxexport")`'
+_DELETE = "delete some on Programs, under Open your step"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READING = "reading-"
 _KINDS = (".json", ".jaxexport", ".listed", ".sources")
@@ -52,7 +53,23 @@ def prepare() -> None:
     _parser.prepare()
 
 
-def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> Described:
+@contextmanager
+def lent(data: bytes, name: str) -> Iterator[Described]:
+    """Holds a program while something is computed of it, beyond the limits on what is held; nothing
+    is left of one that was not held before.
+    """
+    program = hashlib.sha256(data).hexdigest()
+    is_held = _path(program, "jaxexport").exists()
+    try:
+        yield take(data, name, has_limit=False)
+    finally:
+        for kind in () if is_held else _KINDS:
+            _path(program, kind[1:]).unlink(missing_ok=True)
+
+
+def take(
+    data: bytes, name: str = "", viewer: str = "", address: str = "", has_limit: bool = True
+) -> Described:
     """Hold a program that somebody gives, and describe it; `viewer` is who, where they have limits,
     and `address` from where. RequestError, in one sentence, where it is none, is too large, or
     needs what is not allowed; nothing is held then. StorageError where the folder cannot hold it.
@@ -70,7 +87,8 @@ def take(data: bytes, name: str = "", viewer: str = "", address: str = "") -> De
         described = _described(program)
         if described is None or not _path(program, "jaxexport").exists():
             _clear_left()
-            _check_room(len(data), viewer, address)
+            if has_limit:
+                _check_room(len(data), viewer, address)
             given = {"viewer": viewer, "address": address, "name": name}
             described = _parse(program, data).model_copy(update=given)
         elif not all("is_update" in leaf.model_fields_set for leaf in described.outputs):
@@ -200,17 +218,15 @@ def _clear_left() -> None:
 def _check_room(size: int, viewer: str, address: str) -> None:
     others = held() if viewer else ()
     if viewer and sum(each.viewer == viewer for each in others) >= MOST_OF_VIEWER:
-        raise refuse(f"{MOST_OF_VIEWER} programs of yours", "are held already", "delete some first")
+        raise refuse(f"{MOST_OF_VIEWER} programs of yours", "are held already", _DELETE)
     if address and sum(each.address == address for each in others) >= MOST_OF_ADDRESS:
-        raise refuse(
-            f"{MOST_OF_ADDRESS} programs from your address", "are held already", "delete some first"
-        )
+        raise refuse(f"{MOST_OF_ADDRESS} programs from your address", "are held already", _DELETE)
     files = list(folder().glob("*.jaxexport"))
     if len(files) >= MOST_HELD:
-        raise refuse(f"{len(files)} programs", "are held already", "delete some first")
+        raise refuse(f"{len(files)} programs", "are held already", _DELETE)
     if sum(file.stat().st_size for file in files) + size > MOST_BYTES_HELD:
         raise refuse(
-            f"{size} bytes", f"exceed the {MOST_BYTES_HELD} that programs may take", "delete some"
+            f"{size} bytes", f"exceed the {MOST_BYTES_HELD} that programs may take", _DELETE
         )
 
 

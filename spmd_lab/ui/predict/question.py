@@ -85,15 +85,20 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
         if by == _CHIPS:
             key = state.seed(state.key(SCREEN, "chips"), _chips(draft, kind))
             given = (by, int(st.number_input("Chips", 1, MOST_CHIPS, key=key)), model)
-            chips, *of = state.aside(SCREEN, "nearest") or (0,)
-            if of == [chosen, given[1]]:
-                no_slice = f"{chips:,} chips form no slice of {chip_title(chosen)}"
-                st.caption(plain(f"{no_slice}: {given[1]:,} is the nearest."))
+            _nearest(chosen, given[1])
         else:
             _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
             given = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
     _follow(draft, model, (kind, chosen), given)
     return model
+
+
+def _nearest(kind: str, shown: int) -> None:
+    """Draws why another number of chips is shown than was typed."""
+    chips, *of = state.aside(SCREEN, "nearest") or (0,)
+    if of == [kind, shown]:
+        no_slice = f"{chips:,} chips form no slice of {chip_title(kind)}"
+        st.caption(plain(f"{no_slice}: {shown:,} is the nearest."))
 
 
 def _number(name: str, label: str, first: float, step: float, least: float = 0.0) -> None:

@@ -12,8 +12,7 @@ from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, find, lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.shell import draw_figures
-from spmd_lab.ui.tables import sortable
+from spmd_lab.ui.shell import draw_figures, draw_table
 
 RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
     (
@@ -24,6 +23,7 @@ RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
     )
 )
 
+_SHOWN = 12  # rows
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
 
@@ -91,11 +91,15 @@ def _answer(answer: WhatIf, screen: str) -> None:
                 live.ask(screen, state.experiment(screen))
     waits = answer.is_propagated
     table = (
-        RESHARDED.table(answer.resharded, "screen")
+        RESHARDED.table(answer.resharded[:_SHOWN], "screen")
         if waits
-        else WHAT_IF.table(answer.changed, "screen")
+        else WHAT_IF.table(answer.changed[:_SHOWN], "screen")
     )
     if table.rows:
-        st.dataframe(sortable(table), hide_index=True, key="what_if_changes")
+        draw_table(table)
+    if (more := len(answer.resharded if waits else answer.changed) - _SHOWN) > 0:
+        st.caption(
+            f"{more} more, of fewer bytes, which `what-if` lists." if not waits else f"{more} more."
+        )
     if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")

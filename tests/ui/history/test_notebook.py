@@ -1,5 +1,7 @@
 """The Notebook screen without a browser: a collection is begun, read and edited; History's cards tick."""
 
+from urllib.parse import parse_qs
+
 import pytest
 
 from bench.values import result, strategy
@@ -124,6 +126,15 @@ def test_a_run_with_a_name_has_it_on_overview(lab):
     lab.notebook.label(OTHER, name="Ring of 8")
     labels = [link.proto.label for link in opened().get("page_link")]
     assert "Ring of 8" in labels and any("Dense layer" in label for label in labels)
+
+
+def test_no_cancelled_run_is_among_the_last_on_overview(lab, data_folder):
+    store(data_folder, result({"auto": strategy(3e-5)}, run=THIRD), state="cancelled")
+    overview = opened()
+    runs = [parse_qs(each.proto.query_string).get("run") for each in overview.get("page_link")]
+    assert [RUN] in runs or [OTHER] in runs
+    assert [THIRD] not in runs
+    assert "simulated times say nothing of real devices" in said(overview)
 
 
 @pytest.mark.parametrize("sender", [None, "ana"])

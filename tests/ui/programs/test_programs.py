@@ -18,6 +18,7 @@ from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
 from spmd_core.runs.events import Partitioned
 from spmd_core.workloads import Held, Leaf, Program, programs
+from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.programs import arrays, constrain, door, peak, treemap
 from tests.layers import ROOT
@@ -354,8 +355,16 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
     assert "Adds " in effect and "GiB per step and device" in effect
     assert any("4.7 → " in each.proto.body for each in screen.get("html"))
-    changes = next(each.value for each in screen.dataframe if "Change" in each.value)
+    changes = next(each.value for each in screen.table if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
+
+
+def test_a_run_is_listed_by_the_name_of_its_program(data_folder):
+    experiment = as_exported(programs.take(door.EXAMPLE.read_bytes(), "bad layer"))
+    assert cards.short_words(experiment).startswith("bad layer · ")
+    for each in programs.folder().iterdir():
+        each.unlink()
+    assert cards.short_words(experiment).startswith("Exported program · ")
 
 
 def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):

@@ -1,0 +1,36 @@
+"""An exported program on the command line: what it stores, and how it ends."""
+
+import pytest
+
+from spmd_core.workloads import programs
+from tests.commands.calls import told
+
+EXAMPLE = "spmd_core/recipes/example.jaxexport"
+pytestmark = pytest.mark.usefixtures("data_folder", "read_here")
+
+
+def test_what_if_holds_no_program_and_is_not_refused_where_others_fill_the_folder(monkeypatch):
+    monkeypatch.setattr(programs, "MOST_HELD", 0)
+    asked = told("what-if", EXAMPLE, "--spec", "params/embed=fsdp,tensor")
+    assert asked.returncode == 0, asked.stderr
+    assert "Peak memory per device" in asked.stdout
+    assert not [*programs.folder().iterdir()]
+    held = told("program", EXAMPLE)
+    assert held.returncode == 2 and "delete some on Programs, under Open your step" in held.stderr
+
+
+def test_what_if_keeps_a_program_that_was_held():
+    assert told("program", EXAMPLE).returncode == 0
+    before = {each.name for each in programs.folder().iterdir()}
+    assert told("what-if", EXAMPLE, "--spec", "params/embed=fsdp,tensor").returncode == 0
+    assert {each.name for each in programs.folder().iterdir()} >= before
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [("any", 1), ("replicated,constant", 1), ("constant", 0), ("", 0), ("big", 2)],
+)
+def test_a_finding_of_the_given_kinds_fails(kinds, code):
+    done = told("program", EXAMPLE, f"--fail-on={kinds}")
+    assert done.returncode == code
+    assert ("is no kind of finding" in done.stderr) == (code == 2)

@@ -242,6 +242,8 @@ def _parts(lab: Lab, runs: Sequence[Any]) -> list[Line]:
         mock.patch.object(beside, "MOST", 2),
         mock.patch.object(shell.door, "is_exposed", lambda: True),
         mock.patch.object(shell.door, "LOOPBACK", ()),
+        # a part has no other pages
+        mock.patch.object(beside.st, "page_link", lambda *_, label, **__: beside.st.caption(label)),
     ):
         for draw, held in parts:
             lines += screens.lines_of_part(draw, held)

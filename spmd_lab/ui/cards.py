@@ -263,7 +263,7 @@ def tag_badges(tags: Iterable[str]) -> str:
     return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
-_NOT_REAL = ": simulated times say nothing of real devices"
+_NOT_REAL = ": times of simulated devices"
 _FIGURES = _PLACED, _FITS = "Placed", "Fits"  # verdicts of which a card has the figure
 
 

@@ -1,5 +1,7 @@
 """An exported program on the command line: what it stores, and how it ends."""
 
+from pathlib import Path
+
 import pytest
 
 from spmd_core.workloads import programs
@@ -24,6 +26,18 @@ def test_what_if_keeps_a_program_that_was_held():
     before = {each.name for each in programs.folder().iterdir()}
     assert told("what-if", EXAMPLE, "--spec", "params/embed=fsdp,tensor").returncode == 0
     assert {each.name for each in programs.folder().iterdir()} >= before
+
+
+def test_a_program_that_is_lent_is_left_to_whoever_takes_it_meanwhile():
+    """Two processes on one data folder."""
+    data = Path(EXAMPLE).read_bytes()
+    with programs.lent(data, "lent"):
+        programs.take(data, "taken")
+    (held,) = programs.folder().glob("*.jaxexport")
+    assert programs.find(held.stem).name == "taken"
+    with programs.lent(data, "lent") as described:
+        assert described.name == "taken"
+    assert held.exists()
 
 
 @pytest.mark.parametrize(

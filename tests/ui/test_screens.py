@@ -42,7 +42,7 @@ def test_overview_states_what_this_is_and_has_a_card_for_each_start(opened):
     captions = [each.value.replace("\\", "").partition(": ") for each in screen.caption]
     assert [name for name, *_ in captions if name in names] == names
     (caveat,) = (rest for name, _, rest in captions if name == "Compare")
-    assert caveat == "simulated times say nothing of real devices"
+    assert caveat == "times of simulated devices"
     assert {*STARTS} == {*QUESTIONS} - {"overview", "notebook", "history"}
 
 

@@ -56,15 +56,18 @@ def prepare() -> None:
 @contextmanager
 def lent(data: bytes, name: str) -> Iterator[Described]:
     """Holds a program while something is computed of it, beyond the limits on what is held; nothing
-    is left of one that was not held before.
+    is left of one that was not held before, and that no other process took since.
     """
     program = hashlib.sha256(data).hexdigest()
     is_held = _path(program, "jaxexport").exists()
+    described = take(data, find(program).name if is_held else name, has_limit=False)
+    taken_ns = _path(program, "json").stat().st_mtime_ns
     try:
-        yield take(data, name, has_limit=False)
+        yield described
     finally:
-        for kind in () if is_held else _KINDS:
-            _path(program, kind[1:]).unlink(missing_ok=True)
+        if not is_held and _path(program, "json").stat().st_mtime_ns == taken_ns:
+            for kind in _KINDS:
+                _path(program, kind[1:]).unlink(missing_ok=True)
 
 
 def take(

@@ -23,7 +23,6 @@ from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.search import link, question_for
 from spmd_core.sheets import Table
-from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
@@ -58,7 +57,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     time = time._replace(title=f"For {tokens_text(question.tokens())}")
     tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
-    batch = Figure("Batch per device", tokens, f"sequences × tokens, {step_tokens(plan)}")
+    batch = Figure("Batch per device", tokens, "sequences × tokens")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
     of = [mesh, batch, Figure("Remat", plan_policy(plan))]
     if shown.mfu_causal:

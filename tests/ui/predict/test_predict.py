@@ -556,9 +556,8 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     question = search_link.decode(parse_qs(best.query_string)["search"][0])
     assert (question.global_batch, question.sequence) == (plan.batch, plan.sequence)
     assert (question.model, question.chips) == (plan.model, ("v5e:16x16",))
-    assert shown["Batch per device"] == (
-        f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens, 4.19M tokens a step"
-    )
+    batch = f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
+    assert shown["Batch per device"] == batch and f"{plan.tokens:,} tokens" in shown["Step"]
     assert adds_up(screen), "every part of the bar is named"
     assert shown["For 1T tokens"].startswith(f"{run.days.estimate:.3g} days")
     (table,) = [each.value for each in screen.table if "Days" in each.value.columns]
@@ -649,7 +648,7 @@ def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data
     own = ("number_input", "Sequences per device", 1.0)
     screen = screen_opened("predict")
     card, (_, each, _) = asked(screen, own, BY_DAYS, DAYS_12, BY_CHIPS, CHIPS_512)
-    assert each == 256 / 512 and "2.1M tokens a step" in card["Batch per device"]
+    assert each == 256 / 512 and "2,097,152 tokens" in card["Step"]
     plan = parse_experiment(state_default()).vary(dims={"batch": 256})
     screen = screen_opened("predict", experiment=link.encode(plan), days="12")
     assert field(screen, "number_input", "Sequences per device").value == 1.0

@@ -127,7 +127,7 @@ def test_the_overview_shows_what_runs_an_edit_keeps_the_way_back_and_a_kill_is_t
     unfold(page, "Sizes")
     page.get_by_label("out", exact=True).fill("8")
     page.keyboard.press("Enter")
-    page.get_by_text("Running now: Dense layer, in=32 out=4").click()
+    page.get_by_text("Running now: Dense layer 32×4").click()
     page.wait_for_url(f"**&run={run}")
     address = page.url
     server.kill()

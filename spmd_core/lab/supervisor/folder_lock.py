@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from spmd_core.base import StorageError, held_folder
@@ -53,10 +54,14 @@ class FolderLock:
             self.held = self._try_lock(self._file)
             return self.held
 
-    def keep(self) -> bool:
-        """Lock the file anew where somebody deleted it; whether that was so. For who holds it."""
+    def keep(self, note: Callable[[], None]) -> None:
+        """Lock the file anew where somebody deleted it, and `note` that. For who holds it.
+
+        The deleted file stays open while it is noted: a third file may get its inode.
+        """
         with self._guard:
-            return self.held and self._renew(locked=True)
+            if self.held:
+                self._renew(note)
 
     def release(self) -> None:
         """Give the lock up."""
@@ -87,22 +92,25 @@ class FolderLock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         return os.open(self._path.name, flags, 0o600, dir_fd=self._folder.descriptor)
 
-    def _renew(self, locked: bool = False) -> bool:
-        """Open the file in the folder, if it is another one; whether it was."""
+    def _renew(self, note: Callable[[], None] | None = None) -> None:
+        """Open the file in the folder, if it is another one; locked, and noted, for who holds it."""
         with contextlib.suppress(OSError):
             here, ours = None, os.fstat(self._file)
             with contextlib.suppress(FileNotFoundError):
                 here = os.stat(self._path.name, dir_fd=self._folder.descriptor)
             if here and (here.st_dev, here.st_ino) == (ours.st_dev, ours.st_ino):
-                return False
+                return
             new = self._open()
-            if locked and not self._try_lock(new):  # another process looks at it: the next time
+            if note and not self._try_lock(new):  # another process looks at it: the next time
                 os.close(new)
-                return False
+                return
             self._file, old = new, self._file
-            os.close(old)
-            return True
-        return False  # the folder is gone: what is open is what there is
+            try:
+                if note:
+                    note()
+            finally:
+                os.close(old)
+        # where the folder is gone, what is open is what there is
 
     def _try_lock(self, file: int) -> bool:
         start, length = self._bytes
@@ -150,8 +158,7 @@ class QueueLock:
 
     def keep(self) -> None:
         """Hold the lock although its file was deleted."""
-        if self._lock.keep():
-            self._note()
+        self._lock.keep(self._note)
 
     def release(self) -> None:
         """Let another process take the lock."""
@@ -220,8 +227,10 @@ class Clients:
 
     def keep(self) -> None:
         """Hold the lock although its file was deleted."""
-        if self._lock.keep():
-            self._doubt_until = time.monotonic() + DELETED_S
+        self._lock.keep(self._doubt)
+
+    def _doubt(self) -> None:
+        self._doubt_until = time.monotonic() + DELETED_S
 
     def lives(self, client: int | None) -> bool:
         """Whether that client's process lives; None is nobody."""

@@ -260,6 +260,26 @@ def test_a_lock_that_is_made_anew_between_two_looks_is_seen(tmp_path, monkeypatc
     store.close()
 
 
+def test_a_deleted_lock_is_open_until_the_next_is_noted(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    turn = QueueLock(tmp_path, store)
+    assert turn.acquire()
+    (tmp_path / FILE_NAME).unlink()
+    noted = []
+
+    def note(pid, mark, file):
+        (tmp_path / FILE_NAME).unlink()  # a third file, which may get the inode of a closed one
+        third = FolderLock(tmp_path)
+        noted.append((store.holder()[2], third.file, file))
+        third.close()
+
+    monkeypatch.setattr(store, "note_holder", note)
+    turn.keep()
+    assert len({*noted[0]}) == 3
+    turn.close()
+    store.close()
+
+
 def test_a_lock_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):
     (tmp_path / FILE_NAME).mkdir()
     with pytest.raises(

@@ -126,30 +126,37 @@ def open_page(screen: str) -> DeltaGenerator:
 def _menu(here: str) -> DeltaGenerator:
     row = partial(st.container, horizontal=True, vertical_alignment="bottom", gap="small")
     with row(key="menu"):
+        st.markdown("**SPMD Lab**", width="content")
         with row(key="screens"):
-            st.markdown("**SPMD Lab**", width="content")
-            _menu_link("overview", here, "Overview", {})
-            grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}
-            for group, screens in _GROUPS.items():
-                rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
-                _menu_group(group, (*screens, *sorted(rest)), here)
+            _menu_links(here, "menu")
+        with st.popover(PAGES[here][1], icon=":material/menu:", key=f"screens-of-{here}"):
+            _menu_links(here, "list")
         if door.is_login_set_up():
             _log_out()
         return st.container(width="content")
 
 
-def _menu_group(group: str, screens: Iterable[str], here: str) -> None:
-    with st.container(key=f"menu-{group}", gap=None, width="content"):
+def _menu_links(here: str, place: str) -> None:
+    """Draws the links of the menu: in the row (`menu`), and where that has no room, in a `list`."""
+    _menu_link("overview", here, "Overview", {}, place)
+    grouped = {"overview", *(each for group in _GROUPS.values() for each in group)}
+    for group, screens in _GROUPS.items():
+        rest = tuple(PAGES.keys() - grouped) if group == _YOURS else ()
+        _menu_group(group, (*screens, *sorted(rest)), here, place)
+
+
+def _menu_group(group: str, screens: Iterable[str], here: str, place: str) -> None:
+    with st.container(key=f"{place}-{group}", gap=None, width="content"):
         st.caption(group)
         with st.container(horizontal=True, gap=None, width="content"):
             for screen in screens:
-                _menu_link(screen, here, PAGES[screen][1], {})
+                _menu_link(screen, here, PAGES[screen][1], {}, place)
                 if screen in _VIEWS:
                     other, label, query = _VIEWS[screen]
-                    _menu_link(other, here, label, query)
+                    _menu_link(other, here, label, query, place)
 
 
-def _menu_link(screen: str, here: str, label: str, query: Mapping[str, str]) -> None:
+def _menu_link(screen: str, here: str, label: str, query: Mapping[str, str], place: str) -> None:
     """Draws a link to a screen, marked by Streamlit where that is `here`; not where another of its
     views is.
     """
@@ -161,7 +168,7 @@ def _menu_link(screen: str, here: str, label: str, query: Mapping[str, str]) -> 
         st.query_params.update({choices.SHOWN: shown} if shown else {})
     is_other = (shown == "serving") != bool(query) and screen == "predict"
     mark = "other" if is_other else "here"
-    marked = st.container(key=f"menu-{mark}-{label}", width="content")
+    marked = st.container(key=f"{place}-{mark}-{label}", width="content")
     with marked if screen == here else nullcontext():
         st.page_link(script, label=label, icon=icon, width="content", query_params=query or None)
 

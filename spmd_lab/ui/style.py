@@ -168,7 +168,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   border: 1px solid var(--line); background: var(--page); padding: 0.45rem 0.75rem; border-radius: 0.5rem;
 }}
 .st-key-screens {{ flex-wrap: nowrap; }}
-.st-key-screens > :first-child p {{ position: relative; top: 2px; }}
+.st-key-menu > :first-child p {{ position: relative; top: 2px; white-space: nowrap; }}
+[class*="st-key-screens-of-"] {{ display: none; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] {{ background: none !important; padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
 .st-key-menu a:hover p {{ color: var(--accent) !important; }}
 [class*="st-key-menu-here"] [data-testid="stPageLink-NavLink"] p {{ box-shadow: 0 0.15rem var(--accent); }}
@@ -187,22 +188,16 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stSidebarHeader"] {{ height: 2.2rem; margin: 0; padding-bottom: 0; }}
   [data-testid="stAppViewContainer"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stMainBlockContainer"] {{ padding-top: 2.2rem; }}
 }}
-@media (min-width: 641px) and (max-width: 800px) {{ .st-key-screens > :first-child {{ display: none; }} }}
+@media (min-width: 641px) and (max-width: 800px) {{ .st-key-menu > :first-child {{ display: none; }} }}
 @media (min-width: 641px) and (max-width: 1100px) {{
   .st-key-screens {{ gap: 0.15rem; }}
   .st-key-menu [data-testid="stPageLink-NavLink"] p {{ font-size: 0.82rem; }}
 }}
 @media (max-width: 640px) {{
   :root {{ --menu: 3rem; }}
-  .st-key-menu {{ gap: 0; align-items: center; padding: 0.2rem 1rem; height: var(--menu); }}
-  .st-key-menu > :first-child {{ min-width: 0; }}
-  .st-key-screens {{ gap: 0; align-items: center; overflow-x: auto; scrollbar-width: none; padding-right: 1.5rem; mask-image: linear-gradient(90deg, #000 calc(100% - 1.5rem), transparent); }}
-  .st-key-menu :has(> [class*="st-key-menu-"]), [class*="st-key-menu-"],
-  [class*="st-key-menu-"] [data-testid="stLayoutWrapper"], [class*="st-key-menu-"] [data-testid="stHorizontalBlock"] {{ display: contents; }}
-  .st-key-menu [data-testid="stElementContainer"]:has([data-testid="stCaptionContainer"]) {{ display: none; }}
-  .st-key-menu [data-testid="stElementContainer"] {{ flex: none; }}
-  [class*="st-key-menu-here"] [data-testid="stElementContainer"] {{ order: -1; }}
-  .st-key-screens > :first-child {{ order: -2; padding-right: 0.4rem; }}
+  .st-key-menu {{ gap: 0.5rem; align-items: center; padding: 0.2rem 1rem; height: var(--menu); }}
+  .st-key-screens {{ display: none; }}
+  [class*="st-key-screens-of-"] {{ display: block; margin: 0 auto 0 0.6rem; }}
   [data-testid="stMainBlockContainer"] {{ margin-top: -1rem; }}
   [data-testid="stApp"]:has([data-testid="stExpandSidebarButton"]) [data-testid="stAppViewContainer"] {{ bottom: var(--menu); }}
   [data-testid="stHeader"]:has([data-testid="stExpandSidebarButton"]) {{ position: fixed; top: auto; bottom: 0; height: var(--menu); min-height: 0; background: var(--page); border-top: 1px solid var(--line); }}

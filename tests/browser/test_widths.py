@@ -3,6 +3,7 @@
 import pytest
 
 from bench.browser import PATIENCE_MS, unfold, visit
+from spmd_lab.ui.shell import PAGES
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
 FOCUSED = "() => document.activeElement.dataset.testid"
@@ -15,12 +16,12 @@ IN_ROWS = """([columns, rows]) => {
     .map(card => card.getBoundingClientRect()).filter(box => box.height > 0);
   if (boxes.some((box) => box.width * columns < 0.85 * innerWidth)) return false;
   return new Set(boxes.map(box => box.x)).size === columns && new Set(boxes.map(box => box.y)).size === rows; }"""
-# whether the menu is one line, with Share at its end and the link to this screen in sight
+# whether the menu is one line, with Share at its end and the name of this screen in sight
 ONE_LINE = """width => {
   const ends = name => document.querySelector(name)?.getBoundingClientRect().right ?? Infinity;
   const share = document.querySelector('.st-key-share').getBoundingClientRect();
   return innerWidth === width && document.querySelector('.st-key-menu').offsetHeight < 60
-    && share.right <= width && ends('[class*="st-key-menu-here"] a') < share.left; }"""
+    && share.right <= width && ends(width < 641 ? '[class*="st-key-screens-of-"] button' : '[class*="st-key-menu-here"] a') < share.left; }"""
 # whether all fields of the sidebar lie in the window, once it has slid in
 IN_SIGHT = """() => {
   const boxes = [...document.querySelectorAll('[data-testid="stSidebar"] input[aria-label]')]
@@ -67,6 +68,26 @@ def test_the_cards_are_four_in_a_row_and_two_where_it_is_narrow(server, page):
     page.set_viewport_size({"width": 390, "height": 900})
     page.wait_for_function(ONE_LINE, arg=390, timeout=PATIENCE_MS)
     page.wait_for_function(IN_ROWS, arg=[2, 4], timeout=PATIENCE_MS)
+
+
+def test_the_keyboard_reaches_every_screen_where_it_is_narrow(server, page):
+    page.set_viewport_size({"width": 390, "height": 900})
+    visit(page, server.url)
+    button = page.locator('[class*="st-key-screens-of-"] button')
+    button.wait_for(timeout=PATIENCE_MS)
+    button.press("Enter")
+    links = page.get_by_test_id("stPopoverBody").get_by_test_id("stPageLink-NavLink")
+    links.last.wait_for()
+    assert links.count() == len(PAGES) + 1, "one for Serving"
+    boxes = [each.bounding_box() for each in links.all()]
+    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    links.first.focus()
+    for _ in range(len(PAGES)):
+        page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.innerText.trim()") == links.last.inner_text()
+    links.filter(has_text="History").press("Enter")
+    page.wait_for_url("**/history*")
+    links.last.wait_for(state="detached")
 
 
 @pytest.mark.parametrize("screen", ["layout", "compare", "predict"])

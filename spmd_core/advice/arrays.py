@@ -27,7 +27,7 @@ SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
 _SENTENCES = {  # by rule, the number first
     "dispatch_bound": "{share:.0%} of the time is the dispatch floor, {floor_s} a call: try {sizes}, "
     "where more of it is computation.",
-    ONE_DEVICE_WINS: "Sharding takes {ratio:.3g}× as long as {row} here: try whether it still does at "
+    ONE_DEVICE_WINS: "Sharding takes {ratio:.3g}× as long as {row} here: try whether sharding wins at "
     "{sizes}.",
     "idle_axis": "{size} devices compute the same, since nothing is sharded over `{axis}`: try {dim} "
     "sharded over `{axis}`.",

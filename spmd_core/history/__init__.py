@@ -14,7 +14,13 @@ from spmd_core.history.cells import (
     shape_words,
     when_words,
 )
-from spmd_core.history.differences import basis_words, between_words, difference_rows, factor_words
+from spmd_core.history.differences import (
+    basis_words,
+    between_words,
+    difference_rows,
+    factor_words,
+    part_words,
+)
 from spmd_core.history.understood import matches, read_search
 
 __all__ = [
@@ -33,6 +39,7 @@ __all__ = [
     "matches",
     "operand_bytes",
     "origin_words",
+    "part_words",
     "read_search",
     "shape_words",
     "when_words",

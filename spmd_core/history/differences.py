@@ -66,6 +66,13 @@ def _specs(experiment: Experiment, arrays: Iterable[str]) -> dict[str, str]:
     }
 
 
+def part_words(label: str, text: str) -> str:
+    """Returns a part of an experiment in a few words: `weights replicated`, `with trace`."""
+    name = label.removeprefix("size of ").removeprefix("spec of ")
+    switched = {"True": f"with {name}", NOT_THERE: f"without {name}"}
+    return switched.get(text, f"{name} {text}")
+
+
 def _texts(study: _Study, label: str) -> set[str]:
     return {each.text(label) for each in study}
 

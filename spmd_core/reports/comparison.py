@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from spmd_core.answers import ProgramRow
 from spmd_core.base import numbered, refuse
 from spmd_core.experiment import Experiment
-from spmd_core.history import difference_rows
+from spmd_core.history import difference_rows, part_words
 from spmd_core.results import Between, Result, apart, between, fastest_row, fastest_sharded_row
 from spmd_core.runs import RunSummary
 from spmd_core.workloads import STRATEGIES
@@ -92,7 +92,7 @@ class Compared:
         called = [each.summary.labels.name for each in self.subjects]
         if len(self.differences) == 1:
             ((label, texts),) = self.differences
-            called = [text if "=" in text else f"{label} {text}" for text in texts]
+            called = [text if "=" in text else part_words(label, text) for text in texts]
         short = len(set(called)) == len(called) and all(
             0 < len(each) <= _LONGEST for each in called
         )

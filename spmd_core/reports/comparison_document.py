@@ -1,7 +1,7 @@
 """A comparison of runs as a document, and as JSON."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spmd_core.answers import (
@@ -240,38 +240,67 @@ def rows_table(compared: Compared, place: Place = "document", price: float | Non
 
 
 def collectives_table(compared: Compared, place: Place = "document") -> Table:
-    """Collectives of the fastest row of each run that not all runs have alike: count and bytes, those in
-    rings of collective-permutes with the others of their kind, the most bytes first.
+    """Returns the collectives of each row, else of the fastest ones, that not all runs have alike:
+    count and bytes, those in rings of collective-permutes with the others of their kind, the most
+    bytes first. Rows that differ in the same are one.
     """
-    listed = [_collectives(each) for each in compared.subjects]
-    kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
-    rows = {
-        kind: [NONE if each is None else _totals(each.get(kind, ()), place) for each in listed]
-        for kind in kinds
-    }
-    most = {kind: max(_sent((each or {}).get(kind, ())) or 0 for each in listed) for kind in kinds}
-    kinds.sort(key=lambda kind: -most[kind])
-    shown = {kind: rows[kind] for kind in kinds if len(set(rows[kind])) > 1}
     names = compared.names if place == "screen" else compared.letters
-    columns, at = ["", *names.values()], list(names).index(compared.baseline.run)
-    if len(listed) == 2 and None not in listed:
+    at = list(names).index(compared.baseline.run)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for title, outcomes in _rows_beside(compared).items():
+        for texts in _differing(outcomes, at, place):
+            alike.setdefault(texts, []).append(title)
+    columns = ["", *names.values()]
+    if any(len(texts) > len(columns) for texts in alike):
         columns.append(f"{columns[2 - at]} sends")
-        sent = {kind: [_sent((each or {}).get(kind, ())) for each in listed] for kind in shown}
-        shown = {
-            kind: [*texts, _more(sent[kind][at], sent[kind][1 - at])]
-            for kind, texts in shown.items()
-        }
+    is_named = len({title for titles in alike.values() for title in titles}) > 1
     return Table(
-        tuple(columns),
-        tuple((Cell(kind), *(Cell(text) for text in texts)) for kind, texts in shown.items()),
+        (*columns, "Strategies") if is_named else tuple(columns),
+        tuple(
+            tuple(map(Cell, (*texts, ", ".join(titles)) if is_named else texts))
+            for texts, titles in alike.items()
+        ),
     )
+
+
+def _rows_beside(compared: Compared) -> Mapping[str, Sequence[StrategyResult | None]]:
+    """Returns by its title each row that all runs have, of every run; the fastest ones if none."""
+    results = [each.result for each in compared.subjects if each.result]
+    if not results or len(results) < len(compared.subjects):
+        return {"": list(map(_fastest, compared.subjects))}
+    shared = [
+        name
+        for name in results[0].order
+        if all(name in each.strategies for each in results)
+        and any(each.strategies[name].collectives for each in results)
+    ]
+    return {
+        row_title(results[0], name): [each.strategies[name] for each in results] for name in shared
+    } or {"": list(map(_fastest, compared.subjects))}
+
+
+def _differing(
+    outcomes: Sequence[StrategyResult | None], at: int, place: Place
+) -> Iterator[tuple[str, ...]]:
+    """Yields each kind of collective that not all have alike, with count and bytes of each; of two of
+    known bytes what the other sends more than the baseline, `at` its place.
+    """
+    listed = list(map(_collectives, outcomes))
+    kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
+    sent = {kind: [_sent((each or {}).get(kind, ())) for each in listed] for kind in kinds}
+    for kind in sorted(kinds, key=lambda kind: -max(size or 0 for size in sent[kind])):
+        texts = [NONE if each is None else _totals(each.get(kind, ()), place) for each in listed]
+        is_known = len(listed) == 2 and None not in listed
+        more = (_more(sent[kind][at], sent[kind][1 - at]),) if is_known else ()
+        if len(set(texts)) > 1:
+            yield (kind, *texts, *more)
 
 
 def exposed_words(subject: Subject, axis: str) -> str:
     """Returns the collectives over a mesh axis that the fastest row of a run mostly waits for, with
     their bytes per device: `all-gather of 5.3 GiB`; "" where a count is unknown.
     """
-    every = [each for row in (_collectives(subject) or {}).values() for each in row]
+    every = [each for row in (_collectives(_fastest(subject)) or {}).values() for each in row]
     rows = by_key((_asked(each).kind, each) for each in every if each.axes == (axis,))
     waits = {kind: sum(each.exposed_in_all_s for each in row) for kind, row in rows.items()}
     sizes = {kind: _sent(row) for kind, row in rows.items()}
@@ -288,8 +317,7 @@ def _more(before: int | None, after: int | None) -> str:
     return f"{bytes_text(abs(after - before))} {'more' if after > before else 'less'}"
 
 
-def _collectives(subject: Subject) -> dict[str, list[Collective]] | None:
-    outcome = _fastest(subject)
+def _collectives(outcome: StrategyResult | None) -> dict[str, list[Collective]] | None:
     if outcome is None or outcome.collectives is None:
         return None
     return by_key((collective_words(_asked(each)), each) for each in outcome.collectives)

@@ -366,7 +366,7 @@ def values_text(report: ArrayReport, most: int | None = None) -> str:
     """The values of an array as NumPy would print them (a limited number), or why they are missing."""
     if report.values is None:
         shape = " × ".join(map(str, report.shape))
-        return f"{shape} {report.dtype}: too large to keep, only its error was computed"
+        return f"{shape} {report.dtype}: its error is stored, values only of small arrays"
     shown = [value_text(value, report.dtype) for value in report.values[:most]]
     return " ".join(shown) + (" …" if len(shown) < len(report.values) else "")
 

@@ -75,7 +75,7 @@ def trace_words(trace: Trace) -> str:
 
     >>> trace_words(Trace(step_s=1.2e-3, compute_s=7e-4, collectives_s=4e-4, exposed_s=3e-4,
     ...                   waits_s=0.0, skew=0.12))
-    'step 1.2 ms: 700 µs compute, 400 µs collectives (300 µs exposed), devices differ by 12%'
+    'step 1.2 ms: 700 µs compute, 400 µs collectives (300 µs exposed), compute differs by 12% over devices'
     """
     if trace.step_s is None:
         return f"not traced: {trace.reason}"
@@ -89,9 +89,9 @@ def trace_words(trace: Trace) -> str:
         parts.append(f"{seconds_text(trace.waits_s)} waiting for other devices")
     idle_s = sum(each.idle_s for each in trace.devices) / max(1, len(trace.devices))
     if idle_s > 0.1 * trace.step_s:
-        parts.append(f"{seconds_text(idle_s)} idle")
+        parts.append(f"{seconds_text(idle_s)} idle (before, between or after operations)")
     if trace.skew is not None:
-        parts.append(f"devices differ by {100 * trace.skew:.0f}%")
+        parts.append(f"compute differs by {100 * trace.skew:.0f}% over devices")
     return f"step {seconds_text(trace.step_s)}: {', '.join(parts)}"
 
 

@@ -58,7 +58,7 @@ def test_a_single_device_that_wins_asks_for_larger_dims():
     # the paired ratio, which the headline and the table give, not that of the medians
     assert (said.rule, said.number) == ("one_device_wins", 2.0)
     assert said.sentence.startswith(
-        "Sharding takes 2× as long as Single device here: try whether it still does at "
+        "Sharding takes 2× as long as Single device here: try whether sharding wins at "
     )
     assert rule_of(answered(single=strategy(5e-3), auto=strategy(1e-3))) != "one_device_wins"
 

@@ -482,7 +482,7 @@ def test_a_reshard_that_nobody_wrote_names_both_origins_and_the_smaller_change()
     }
     words = texts.reshard_words(reshard)
     assert "argument `x`" in words and "argument `y`" in words
-    assert "the smaller change is at argument `" in words
+    assert "if unwanted, change argument `" in words
 
 
 def mapped(x):

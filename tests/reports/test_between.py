@@ -1,17 +1,21 @@
 """Verdicts on rows of different runs."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from bench.values import ENVIRONMENT, result, strategy
+from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Collective
 from spmd_core.history import basis_words, between_words
-from spmd_core.reports import Subject, compare_runs
+from spmd_core.reports import Subject, collectives_table, compare_runs
 from spmd_core.results import Environment, Result, apart, between, fastest_row
 from spmd_core.runs import Labels, RunSummary
 from tests.ui.predictions import MODEL, predicted
 
 HERE = Environment.model_validate(ENVIRONMENT)
+LAYER = parse_experiment({"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"})
 NOON = 1_767_355_200.0  # 2026-01-02, 12:00 UTC
 
 
@@ -110,6 +114,10 @@ def test_runs_are_called_by_the_one_thing_in_which_they_differ():
 
     other = MODEL.vary(mesh={"fsdp": 128, "tensor": 2})
     assert called(MODEL, other) == ["fsdp=256", "fsdp=128 tensor=2"]
+    dense = [LAYER.vary(overrides={"weights": each}) for each in ([None, None], ["x", None])]
+    assert called(*dense) == ["weights replicated", "weights P('x', None)"]
+    traced = [LAYER.vary(options=each) for each in ({}, {"trace": True})]
+    assert called(*traced) == ["without trace", "with trace"]
     two = other.vary(options={"model": "scaled:1"})
     assert called(MODEL, two) == ["A", "B"]
     assert called(MODEL, two, names=("wide", "narrow")) == ["wide", "narrow"]
@@ -147,6 +155,21 @@ def side_by_side(name, sharding, alone_s=1e-4, sharded_s=1e-3):
     fastest = min(medians, key=lambda each: medians[each])
     stored = RunSummary(name, "succeeded", varied, NOON, NOON, medians, fastest, False, None)
     return Subject(stored, found)
+
+
+def test_what_a_row_sends_more_is_listed_also_where_one_device_is_fastest():
+    gather = Collective(kind="all-gather", axes=("x",), count=1, bytes=2048)
+    subjects = []
+    for name, sends in (("a", ()), ("b", (gather,))):
+        each = side_by_side(name, {"in": "x"})
+        row = each.result.strategies["auto"].model_copy(update={"collectives": sends})
+        rows = {"strategies": {**each.result.strategies, "auto": row}}
+        subjects.append(replace(each, result=each.result.model_copy(update=rows)))
+    assert compare_runs(subjects).answers[0].row == "single"
+    table = collectives_table(compare_runs(subjects))
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["all-gather over x", "none", "2.0 KiB in 1", "2.0 KiB more"]
+    ]
 
 
 def test_shardings_that_one_device_beats_are_compared_by_their_sharded_rows():

@@ -45,11 +45,11 @@ def test_why_there_is_no_origin_follows_set_by(why):
     assert words.startswith(("an unknown origin: ", "no argument or constraint: "))
 
 
-@pytest.mark.parametrize(("values", "said"), [(1, "1 value follows"), (2, "2 values follow")])
+@pytest.mark.parametrize(("values", "said"), [(1, "1 value is"), (2, "2 values are")])
 def test_the_smaller_side_is_counted_in_its_number(values, said):
     words = set_by_words(gather(origin("w", values=values), against=[origin("v", values=8)]))
     assert words.endswith(
-        f"; if unwanted, the smaller change is at argument `w`: {said} it, 8 the other"
+        f"; if unwanted, change argument `w`: only {said} sharded by it, 8 by the other"
     )
 
 
@@ -91,7 +91,7 @@ def test_collectives_of_a_line_that_are_needed_alike_have_a_sentence_and_layers_
         [gather(a, against=[x]), gather(a, against=[other]), gather(x), *layers]
     )
     assert words == [
-        "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None) through `add` of f.py:3; if unwanted, the smaller change is at argument `x`: 4 values follow it, 12 the other",
+        "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None) through `add` of f.py:3; if unwanted, change argument `x`: only 4 values are sharded by it, 12 by the other",
         "argument `x` P('x', None) through `add` of f.py:3",
     ]  # fmt: skip
     many = [gather(origin("w"), against=[origin(f"v{at}")]) for at in range(5)]

@@ -4,7 +4,7 @@ there.
 
 from collections.abc import Iterable, Sequence
 
-from spmd_core.base import by_key, firsts_by_key, numbered
+from spmd_core.base import agreed, by_key, firsts_by_key, numbered
 from spmd_core.experiment import spec_code
 from spmd_core.facts import AxisOrigin, Collective, NoOrigin, Reshard, Step
 from spmd_core.program import is_covered, without_layers
@@ -138,7 +138,7 @@ def named_words(origins: Sequence[AxisOrigin] | None) -> str:
 
 
 def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -> str:
-    """Returns which side of two that disagree fewer values depend on, and so is the smaller change; ""
+    """Returns which side of two that disagree shards fewer values, and so is the smaller change; ""
     where that is unknown.
     """
     sides = [[each for each in some if not each.also] for some in (origins, against)]
@@ -150,8 +150,8 @@ def change_words(origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]) -
         return ""
     least = sides[counts[1] < counts[0]]
     named = list(dict.fromkeys(map(_what, least)))[:_MOST]
-    follow = f"{numbered(min(counts), 'value')} {'follows' if min(counts) == 1 else 'follow'}"
-    return f"if unwanted, the smaller change is at {listed(named)}: {follow} it, {max(counts)} the other"
+    follow = f"only {numbered(min(counts), 'value')} {agreed(min(counts), 'is')} sharded by it"
+    return f"if unwanted, change {listed(named)}: {follow}, {max(counts)} by the other"
 
 
 def step_words(step: Step) -> str:

@@ -122,23 +122,28 @@ def _stacked(
     return layered([bars], {"step": 36})
 
 
-def _time_interval(strategy: StrategyResult) -> tuple[float, float, float] | None:
+def _time_interval(
+    strategy: StrategyResult, judged: tuple[float, float] | None = None
+) -> tuple[float, float, float] | None:
+    if judged and (middle := strategy.median_s or getattr(strategy.predicted_s, "estimate", None)):
+        return (middle, middle * judged[0], middle * judged[1])
     if (median := strategy.median_s) is not None:
         return (median, *(strategy.ci95_s or (median, median)))
     predicted = strategy.predicted_s
     return None if predicted is None else (predicted.estimate, predicted.low, predicted.high)
 
 
-def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
+def side_by_side_chart(
+    results: Sequence[tuple[str, Result]],
+    judged: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+) -> Spec | None:
     """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's
     label with its result. Bars from zero, or where these would vanish points on a log scale.
+
+    `judged`: by run and row, the ends of its ratio to the baseline's over that ratio. Then those
+    intervals are drawn in place of a row's own.
     """
-    times = [
-        (row_title(result, name), label, seconds)
-        for label, result in results
-        for name, strategy in result.ordered
-        if (seconds := _time_interval(strategy)) is not None
-    ]
+    times = _times_beside(results, judged)
     if not times:
         return None
     size, name = unit([middle for _, _, (middle, _, _) in times], SECONDS)
@@ -146,15 +151,12 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
     rows = [_interval_row(*each, size) for each in times]
     longest = max(len(str(row["label"])) for row in rows)
     end = max(high for *_, (_, _, high) in times) / size * (1 + min(_MOST_ROOM, _ROOM * longest))
-    x, mark = _times_axis([seconds for _, _, seconds in times], name, end)
+    of = "the interval of its ratio to the baseline" if judged else "its interval"
+    x, mark = _times_axis([each for _, _, each in times], f"({name}), with {of}", end)
+    offset = {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5}
     shared = {
         "y": rows_axis(list(dict.fromkeys(strategy for strategy, _, _ in times))),
-        "yOffset": {
-            "field": "run",
-            "sort": labels,
-            "scale": {"domain": labels},
-            "bandPosition": 0.5,
-        },
+        "yOffset": offset,
         "color": category("run", labels),
         "tooltip": hover(run="run", row="strategy", time="time"),
     }
@@ -167,6 +169,18 @@ def side_by_side_chart(results: Sequence[tuple[str, Result]]) -> Spec | None:
         layer(rows, text, **named, **shared),
     ]
     return layered(layers, {"step": max(20, _TWO_LINES_PX // len(labels))})
+
+
+def _times_beside(
+    results: Sequence[tuple[str, Result]],
+    judged: Mapping[tuple[str, str], tuple[float, float]] | None,
+) -> list[tuple[str, str, tuple[float, float, float]]]:
+    return [
+        (row_title(result, name), label, seconds)
+        for label, result in results
+        for name, strategy in result.ordered
+        if (seconds := _time_interval(strategy, judged and judged.get((result.run, name), (1, 1))))
+    ]
 
 
 def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], size: float) -> Row:
@@ -183,9 +197,9 @@ def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], 
 
 
 def _times_axis(
-    times: Sequence[tuple[float, float, float]], name: str, end: float
+    times: Sequence[tuple[float, float, float]], of: str, end: float
 ) -> tuple[Spec, Spec]:
-    title = f"time per call or step ({name}), with its interval"
+    title = f"time per call or step {of}"
     lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
     if 0 < lowest < longest / _TOO_SHORT:
         return (

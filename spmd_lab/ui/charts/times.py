@@ -114,28 +114,21 @@ def times_alt(result: Result) -> str:
 
 
 def _rows(result: Result) -> list[_Row]:
-    return [row for name, _ in result.ordered for row in _rows_of(result, name)]
-
-
-def _rows_of(result: Result, name: str) -> list[_Row]:
-    """The timed rows of a strategy; `constrained` has two where it is run alone, as its table."""
-    strategy, called = result.strategies[name], row_title(result, name)
-    shape, rows = colors.shape(result.experiment, name), []
-    if strategy.samples_s and (median := strategy.median_s) is not None:
-        label = called + (" ✗ wrong values" if strategy.correct is False else "")
-        interval = strategy.ci95_s or (median, median)
-        further = (each for turns in strategy.again_s for turn in turns for each in turn)
-        samples = (*strategy.samples_s, *further)
-        rows.append(
-            _Row(label, title(name), shape, samples, frozenset(strategy.outliers), median, interval)
+    """Returns the timed rows; what runs from unsharded operands is in the table alone."""
+    return [
+        _Row(
+            row_title(result, name) + (" ✗ wrong values" if each.correct is False else ""),
+            title(name),
+            colors.shape(result.experiment, name),
+            (*each.samples_s, *further),
+            frozenset(each.outliers),
+            median,
+            each.ci95_s or (median, median),
         )
-    again = None if result.experiment.variants else strategy.from_unsharded
-    if again is not None and again.samples_s and (median := again.median_s) is not None:
-        label = f"{called}, from unsharded"
-        rows.append(
-            _Row(label, title(name), shape, again.samples_s, frozenset(), median, (median, median))
-        )
-    return rows
+        for name, each in result.ordered
+        if each.samples_s and (median := each.median_s) is not None
+        for further in [[call for turns in each.again_s for turn in turns for call in turn]]
+    ]
 
 
 def _axis(rows: list[_Row], size: float, log: bool) -> Spec:

@@ -48,7 +48,7 @@ def _answer(scope: Scope) -> Response | None:
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
         if short or "experiment" in query:
             words = (
-                f"{'Collection' if short[1] == 'c' else 'Run'} {short[2]}"
+                f"{'Page' if short[1] == 'c' else 'Run'} {short[2]}"
                 if short
                 else _experiment(query["experiment"][0])
             )

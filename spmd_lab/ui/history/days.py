@@ -11,7 +11,7 @@ from textwrap import shorten
 import streamlit as st
 
 from spmd_core.base import by_key, count_text, span_text
-from spmd_core.history import difference_rows, shape_words, when_words
+from spmd_core.history import difference_rows, part_words, shape_words, when_words
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state, style
@@ -196,6 +196,7 @@ def changed(run: RunSummary, before: RunSummary | None) -> str:
 
 def _changes(rows: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
     for label, (old, new) in rows:
-        name = label.removeprefix("size of ")
-        is_short = max(len(old), len(new)) <= _LONGEST
-        yield f"{name} {old} → {new}" if is_short else f"{name} {new}"
+        words = part_words(label, new)
+        is_short = max(len(old), len(new)) <= _LONGEST and words.endswith(new)
+        is_spec = label.startswith("spec of ")
+        yield f"{words.removesuffix(new)}{old} → {new}" if is_short and not is_spec else words

@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import programs_table
+from spmd_core.history import part_words
 from spmd_core.reports import (
     FEWEST,
     Compared,
@@ -65,7 +66,10 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     names = list(compared.names.values())
     experiments = [each.summary.experiment for each in subjects]
     differences = run_tables.differences_table(experiments, names)
-    is_named = [list(row[1:]) == names for row in differences.itertuples(index=False)]
+    is_named = [
+        names in (list(row[1:]), [part_words(row[0], text) for text in row[1:]])
+        for row in differences.itertuples(index=False)
+    ]
     if not all(is_named):  # by the names
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
@@ -78,7 +82,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     if collectives.rows:
         st.markdown(
             "**What differs in the collectives, per device**",
-            help="Of the fastest strategies: how often a collective runs, and the bytes of all its "
+            help="How often a collective runs, and the bytes of all its "
             "runs. Those that are compiled to rings of permutes count with their kind.",
         )
         draw_table(table_frame(collectives))

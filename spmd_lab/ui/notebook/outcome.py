@@ -205,7 +205,12 @@ def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -
         of = {compared.names[each.run]: each for each in ordered}
         _steps(steps, of, key, is_summed)
         return
-    if chart := side_by_side_chart(results):
+    judged = {
+        (pair.run, pair.row): (pair.interval[0] / pair.ratio, pair.interval[1] / pair.ratio)
+        for pair in (*compared.answers, *compared.rows)
+        if pair.interval and pair.ratio
+    }
+    if chart := side_by_side_chart(results, judged):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
 

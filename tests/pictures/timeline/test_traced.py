@@ -73,7 +73,7 @@ def test_a_collective_begins_when_its_last_device_comes_and_the_others_wait():
     assert (trace.step_s, trace.skew, trace.waits_s) == (5, 0.5, 1)
     assert trace_words(trace) == (
         "step 5 s: 3 s compute, 1 s collectives (1 s exposed), "
-        "1 s waiting for other devices, devices differ by 50%"
+        "1 s waiting for other devices, compute differs by 50% over devices"
     )
     scene = timeline.scenes[0]
     assert scene.rows == ("device 0", "device 1") and not timeline.predicted
@@ -142,7 +142,7 @@ def test_who_sends_late_in_a_permute_is_waited_for():
     )
     _, trace = of_recorded(Recorded(events, ()), facts)
     assert [each.waits_s for each in trace.devices] == [0, 2, 1]
-    assert trace_words(trace).endswith("1 s waiting for other devices, 1.33 s idle")
+    assert trace_words(trace).endswith("1 s waiting for other devices, 1.33 s idle (before, between or after operations)")
 
 
 def test_of_many_devices_and_operations_a_bounded_part_is_kept_and_the_rest_counted(monkeypatch):

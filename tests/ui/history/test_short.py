@@ -72,7 +72,7 @@ def test_a_preview_is_made_of_the_link_and_escaped(monkeypatch):
     monkeypatch.setattr(door, "is_login_set_up", lambda: False)
     text = get("/r/a", agent=b"Slackbot-LinkExpanding 1.0")[2]
     assert '<meta property="og:title" content="Run a · SPMD Lab">' in text
-    assert 'content="Collection c-1 · SPMD Lab"' in get("/c/c-1", agent=b"Twitterbot/1.0")[2]
+    assert 'content="Page c-1 · SPMD Lab"' in get("/c/c-1", agent=b"Twitterbot/1.0")[2]
     code = link.encode(parse_experiment(LAYER | {"mesh": {"x": 8}}))
     text = get("/compare", f"experiment={code}".encode(), b"Twitterbot/1.0")[2]
     assert "Dense layer" in text and "og:description" in text

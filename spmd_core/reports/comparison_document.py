@@ -288,7 +288,7 @@ def _differing(
     listed = list(map(_collectives, outcomes))
     kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
     sent = {kind: [_sent((each or {}).get(kind, ())) for each in listed] for kind in kinds}
-    for kind in sorted(kinds, key=lambda kind: -max(size or 0 for size in sent[kind])):
+    for kind in sorted(kinds, key=lambda kind: -max(each or 0 for each in sent[kind])):
         texts = [NONE if each is None else _totals(each.get(kind, ()), place) for each in listed]
         is_known = len(listed) == 2 and None not in listed
         more = (_more(sent[kind][at], sent[kind][1 - at]),) if is_known else ()

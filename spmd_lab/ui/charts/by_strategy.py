@@ -179,7 +179,8 @@ def _times_beside(
         (row_title(result, name), label, seconds)
         for label, result in results
         for name, strategy in result.ordered
-        if (seconds := _time_interval(strategy, judged and judged.get((result.run, name), (1, 1))))
+        for ends in [judged.get((result.run, name), (1.0, 1.0)) if judged else None]
+        if (seconds := _time_interval(strategy, ends))
     ]
 
 

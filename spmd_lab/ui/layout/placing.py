@@ -63,15 +63,17 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
         held += f" for an array of {bytes_text(placed.array_bytes(dtype))}"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
-    if spec := sharded_further(placed):
-        _offer(experiment, placed, spec, "main" if is_placed and not on_host else "side")
-    if on_host and (copy := streamed(experiment, placed)):
-        st.page_link(
+    rank = "main" if is_placed else "side"
+    copy = streamed(experiment, placed) if on_host else None
+    if copy:
+        st.container(key=f"{rank}-link-stream", width="content").page_link(
             cards.page_of(copy),
-            label="Stream it: time the copy from host to device",
+            label="**Stream it: time the copy from host to device**",
             icon=":material/arrow_forward:",
             query_params=cards.query(copy),
         )
+    if spec := sharded_further(placed):
+        _offer(experiment, placed, spec, "side" if copy else rank)
 
 
 def _offer(experiment: Experiment, placed: Layout, spec: Spec, rank: str) -> None:

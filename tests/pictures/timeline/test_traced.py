@@ -142,7 +142,9 @@ def test_who_sends_late_in_a_permute_is_waited_for():
     )
     _, trace = of_recorded(Recorded(events, ()), facts)
     assert [each.waits_s for each in trace.devices] == [0, 2, 1]
-    assert trace_words(trace).endswith("1 s waiting for other devices, 1.33 s idle (before, between or after operations)")
+    assert trace_words(trace).endswith(
+        "1 s waiting for other devices, 1.33 s idle (before, between or after operations)"
+    )
 
 
 def test_of_many_devices_and_operations_a_bounded_part_is_kept_and_the_rest_counted(monkeypatch):

@@ -109,10 +109,10 @@ def sent(file: Callable[[str], None]) -> None:
     """Draws a file to send: who it is from, and its button."""
     st.markdown("**Or a file that opens anywhere**")
     sender = st.text_input(
-        "From",
+        "Your name, in the file",
         max_chars=64,
         key="share:sender",
-        placeholder="ana",
+        placeholder="optional",
         help="Shown where it is imported. Letters, digits, hyphens; no host, no path.",
     )
     file(sender.strip())

@@ -281,7 +281,7 @@ def share_box(
         except RequestError as error:
             st.error(plain(str(error)))
             return
-        st.code(address, language=None, wrap_lines=True)
+        st.code(address, language=None)
         st.caption("For whoever reaches this server. Opening a link never starts a computation.")
         if run is not None and lab().facts(run) is not None:
             file = partial(exports.run_page, run)

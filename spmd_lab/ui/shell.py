@@ -189,12 +189,19 @@ def refusal(sentence: str) -> None:
     st.error(plain(sentence), icon=":material/error:")
 
 
-def refused(screen: str, sentence: str, has_answer: bool = True) -> None:
-    """Why a screen's fields have no answer. What is drawn below it, if it has one, is gray: it
-    answers others.
+def refused(
+    screen: str,
+    sentence: str,
+    has_answer: bool = True,
+    offer: Callable[[str], None] | None = None,
+) -> None:
+    """Why a screen's fields have no answer, and what `offer` draws for the screen. What is drawn below
+    it, if it has one, is gray: it answers others.
     """
     forms.reveal(screen, sentence)
     refusal(sentence)
+    if offer is not None:
+        offer(screen)
     if not has_answer:
         return
     with st.container(key="refused"):

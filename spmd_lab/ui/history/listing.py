@@ -19,7 +19,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
 from spmd_lab.ui.tables import formatted
 
-ONLY_SEARCHED = "Only runs of searches are here: switch them on below."
+ONLY_SEARCHED = "Only runs of searches, remedies and traces are here: switch them on below."
 VIEWS = ("List", "Table", "Predicted beside measured")
 SEARCHED = "searched"  # of the query string: runs of searches are listed, too
 ONLY_EXAMPLES = "Examples of another machine, until your first run."

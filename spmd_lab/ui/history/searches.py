@@ -72,7 +72,7 @@ def listed(is_open: bool, runs: int) -> None:
 def _counted(searches: int, runs: int) -> str:
     many = "or more run" if runs >= days.MOST_LISTED else "run"
     if not searches:
-        return f"{numbered(runs, many)} of searches"
+        return f"{numbered(runs, many)} of searches, remedies and traces"
     return numbered(searches, "search") + f" with {numbered(runs, many)}" * bool(runs)
 
 
@@ -81,8 +81,8 @@ def _switch() -> None:
         "List their runs above",
         key=SEARCHED,
         bind="query-params",
-        help="What a search measured or compiled on its way, and what was compiled to see what would "
-        "remove a collective.",
+        help="What a search measured or compiled on its way, what was compiled to see what would "
+        "remove a collective, and runs that only trace.",
     )
 
 

@@ -1,5 +1,6 @@
 """The fields of an array's shape and of what each of its dims is sharded over."""
 
+import math
 import re
 from contextlib import suppress
 
@@ -7,6 +8,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Layout, read_element
+from spmd_core.fields import axes_of
 from spmd_lab.ui import choices, state
 from spmd_lab.ui.charts.layout_words import holders_text, numbers_words
 from spmd_lab.ui.inputs import axes_input
@@ -80,6 +82,29 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
         if override is None
         else {"overrides": {"array": [sharding.get(dim) for dim in dims]}}
     )
+
+
+def offer_division(screen: str) -> None:
+    """Draws a button that shards a dim that does not divide over the largest axis that divides it."""
+    draft = state.draft(screen)
+    mesh, sharding = dict(draft["mesh"]), draft["sharding"]
+    taken = {axis for axes in sharding.values() for axis in axes_of(axes)}
+    for dim, axes in sharding.items():
+        size, here = draft["dims"].get(dim), axes_of(axes)
+        if not isinstance(size, int) or not all(axis in mesh for axis in here):
+            continue
+        if size % math.prod(mesh[axis] for axis in here) == 0:
+            continue
+        free = [axis for axis in mesh if axis in here or axis not in taken]
+        dividing = [axis for axis in free if mesh[axis] > 1 and size % mesh[axis] == 0]
+        if best := max(dividing, key=mesh.__getitem__, default=None):
+            st.button(
+                plain(f"Shard {dim} over {best}={mesh[best]}, which divides {size}"),
+                key="divide",
+                icon=":material/near_me:",
+                on_click=state.replace_draft,
+                args=(screen, draft | {"sharding": sharding | {dim: best}}),
+            )
 
 
 _BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`

@@ -253,10 +253,10 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
     )
     place.close()
     screen = opened()
-    assert [each.label for each in screen.expander] == ["1 run of searches"]
+    assert [each.label for each in screen.expander] == ["1 run of searches, remedies and traces"]
     before = len(listed(screen))
     screen.text_input[0].set_value("eeeeee").run()  # a filter that only a search's run fits
-    assert "Only runs of searches are here" in said(screen)
+    assert "Only runs of searches, remedies and traces are here" in said(screen)
     screen.text_input[0].set_value("").run()
     screen.toggle[0].set_value(True).run()
     assert len(listed(screen)) == before + 1

@@ -127,11 +127,38 @@ def test_what_the_switch_begins_with_is_valid_on_any_mesh(mesh):
     assert product.begun(step, product.ONE).workload == "array"
 
 
+def test_a_product_begins_with_the_matrix_that_was_drawn():
+    array = parse_experiment(
+        {
+            "workload": "array",
+            "target": "cpu:8",
+            "mesh": {"x": 2, "y": 4},
+            "dims": {"d0": 24, "d1": 48},
+            "dtype": "bfloat16",
+            "sharding": {"d1": ["x", "y"]},
+            "memory": {"array": "pinned_host"},
+        }
+    )
+    step = product.begun(array, product.STEP)
+    assert (step.sizes["batch"], step.sizes["in"], step.dtype) == (24, 48, "bfloat16")
+    assert step.spec("x") == ((), ("x", "y")) and step.memory_kind("x") == "pinned_host"
+    assert product.begun(step, product.ONE) == array
+
+
+def test_a_dim_that_does_not_divide_has_a_button_for_an_axis_that_divides_it(data_folder):
+    screen = opened("layout")
+    next(each for each in screen.text_input if each.label == "Array shape").set_value("6, 8").run()
+    assert "does not divide over mesh axis y=4" in screen.error[0].value.replace("\\", "")
+    screen.button(key="divide").click().run()
+    assert not screen.error
+    assert "P('x'" in " ".join(each.value for each in screen.code)
+
+
 def test_the_switch_turns_the_screen_over_and_back(data_folder):
     screen = opened("layout")
     switch = next(each for each in screen.get("button_group") if each.label == "Shows")
     switch.set_value(product.STEP).run()
-    assert "All-reduce of the result y over axis `y`" in shown(screen)
+    assert "every device has what its part of the product needs" in shown(screen)
     next(each for each in screen.get("button_group") if each.label == "Shows").set_value(
         product.ONE
     ).run()

@@ -12,7 +12,7 @@ import streamlit as st
 
 from spmd_core.base import capital, mesh_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
-from spmd_core.plan import Plan
+from spmd_core.plan import Plan, remat_words
 from spmd_core.recipes import FEATURED, RECIPES, Recipe, recipe_of, variations
 from spmd_core.script import program_text
 from spmd_core.terms import chip_title
@@ -244,7 +244,7 @@ _DIFFERS: tuple[Callable[[Plan], str], ...] = (
     lambda plan: f"{plan.devices} chips",
     lambda plan: f"{plan.sequence:,} tokens",
     lambda plan: mesh_text(plan.mesh, " "),
-    lambda plan: f"remat {plan.remat}",
+    lambda plan: f"remat {remat_words(plan.remat, plan.save, ())}",
     lambda plan: f"{', '.join(plan.offload) or 'nothing'} offloaded",
 )
 # calls of JAX in a program, and arguments that change what they do

@@ -138,3 +138,16 @@ def luminance(color: tuple[int, ...]) -> float:
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_rows_of_the_table_are_ticked_and_unticked(server, page):
+    visit(page, f"{server.url}/history?view=Table")
+    table = page.get_by_test_id("stDataFrame").first
+    table.wait_for(timeout=PATIENCE_MS)
+    first, second = 52, 87  # pixels down to the boxes of two rows
+    table.click(position={"x": 12, "y": first})
+    page.get_by_role("button", name="Details").wait_for(timeout=PATIENCE_MS)
+    table.click(position={"x": 12, "y": second})
+    page.get_by_role("button", name="Compare 2").wait_for(timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Untick").click()
+    page.get_by_role("button", name="Select 2 to 8").wait_for(timeout=PATIENCE_MS)

@@ -22,7 +22,7 @@ _YEAR = 300  # days from which on a day has its year
 _FIRST, _TIMES = 30, 3  # rows that are drawn, and so many times as many with each press
 _LONGEST, _MOST_CHANGES = 14, 3  # characters of a text beside the one before; changes named
 MOST_LISTED = 200  # runs of a list
-_SCREEN, _TICKED, _ROWS, _UNFOLDED = "history", "ticked", "rows", "unfolded"
+_SCREEN, _TICKED, _ROWS, _UNFOLDED, _TABLE = "history", "ticked", "rows", "unfolded", "table"
 PINNED = "Pinned"
 _HEADS = "<small>Run</small><small>Verdict</small><small>Result</small><small>Started</small>"
 
@@ -94,6 +94,22 @@ def tick(runs: Iterable[str]) -> None:
     for run in (*ticked(), *runs):
         st.session_state.pop(_key(run), None)
     state.set_aside(_SCREEN, _TICKED, runs)
+    state.set_aside(_SCREEN, _TABLE, table_key() + 1)  # whose rows are ticked otherwise
+
+
+def table_key() -> int:
+    """Returns how often runs were ticked outside of the table, which then begins anew."""
+    return state.aside(_SCREEN, _TABLE) or 0
+
+
+def tick_rows(runs: Sequence[RunSummary], rows: Sequence[int]) -> None:
+    """Tick these rows of a table of runs, and none of its others."""
+    shown = [each.run for each in runs]
+    chosen = [shown[at] for at in sorted(rows) if at < len(shown)]
+    kept = [run for run in ticked() if run not in shown]
+    for run in shown:
+        st.session_state.pop(_key(run), None)
+    state.set_aside(_SCREEN, _TICKED, [*chosen, *kept])
 
 
 def _key(run: str) -> str:

@@ -124,7 +124,7 @@ def held(view: str, runs: Sequence[RunSummary]) -> None:
         if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
             words.append("unless marked")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if len(runs) > 1 and view != VIEWS[1]:  # whose rows have no boxes
+        if len(runs) > 1 and view != VIEWS[2]:  # which has no rows
             st.button(f"Select {FEWEST} to {MOST} to compare", key="compare", disabled=True)
         st.caption(" ".join(words), width="content")
 
@@ -167,15 +167,21 @@ def act(runs: Sequence[str]) -> None:
 
 
 def _table(runs: Sequence[RunSummary]) -> None:
-    """Draws every column of the rows, to sort by."""
-    table = run_tables.runs_table(runs)
-    st.dataframe(
+    """Draws every column of the rows, to sort by and to tick."""
+    table, held = run_tables.runs_table(runs), set(days.ticked())
+    rows = [at for at, run in enumerate(runs) if run.run in held]
+    event = st.dataframe(
         formatted(table, {run_tables.TIME: seconds_text}),
         hide_index=True,
         column_config=_columns(table),
         placeholder=tables.NONE,
         alt="Every column of the runs",
+        key=f"table:{days.table_key()}:{hash(tuple(run.run for run in runs))}",
+        on_select="rerun",
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": rows}},
     )
+    days.tick_rows(runs, event.selection.rows)
 
 
 def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from spmd_core.answers.strategies import communicated, peak_bytes
-from spmd_core.base import between, bytes_text, scaled_text
+from spmd_core.base import between, bytes_text, count_text, scaled_text
 from spmd_core.results import Result, StrategyResult
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed
@@ -20,7 +20,7 @@ class Cause:
     """What each device does, in each of the compared rows.
 
     Attributes:
-      title: a verb: computes, holds, communicates.
+      title: a verb: computes (else writes), holds, communicates.
       texts: the amount in words, by row.
       shares: the amount over the largest one, by row; None where it is not known.
     """
@@ -32,13 +32,14 @@ class Cause:
 
 def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     """Returns the keys of the first rows that have a time, the best first, and what each device
-    computes, holds and communicates in them; no causes where fewer than two rows have a time.
+    computes, holds and communicates in them; no causes where fewer than two rows have a time. Where
+    no FLOPs are known, what it writes of the results.
     """
     names = tuple(name for name in result.order if result.strategies[name].time_s)[:_MOST]
     rows = [result.strategies[name] for name in names]
     known = [
         Cause(title, tuple(_words(row, amount, words) for row in rows), _shares(amounts))
-        for title, amount, words in _CAUSES
+        for title, amount, words in (_CAUSES if any(map(computed, rows)) else _WRITTEN)
         for amounts in [[amount(row) for row in rows]]
         if any(amounts) or (amount is communicated and amounts.count(None) < len(rows))
     ]
@@ -56,11 +57,11 @@ def differing(known: tuple[Cause, ...]) -> str:
         if NONE in (first, then):
             continue
         if abs(best - after) > _ALIKE * max(best, after):
-            parts.append(f"{each.title} {between(first, then, ' in place of ')}")
+            parts.append(f"{each.title} {between(first, then, ' against ')}")
         else:
             alike.append(each.title)
     if parts:
-        return f"Against the next, each device {listed(parts)}; no cause is proven."
+        return f"Beside the next, each device {listed(parts)}. No cause is proven."
     return f"What each device {listed(alike)} is alike." if alike else ""
 
 
@@ -78,12 +79,26 @@ def _sent(outcome: StrategyResult, nbytes: float) -> str:
     return f"{bytes_text(nbytes)}{one}" if nbytes else "nothing"
 
 
+def written(outcome: StrategyResult) -> int | None:
+    """Returns elements of the results that each device holds at the end, the most of any; None where
+    shards are not listed.
+    """
+    shards = [each.shards for each in outcome.outputs.values()]
+    if not shards or not all(shards):
+        return None
+    return sum(
+        max(prod(stop - start for start, stop in one.index) for one in each or ())
+        for each in shards
+    )
+
+
 _Amount = Callable[[StrategyResult], int | None]
 _CAUSES: tuple[tuple[str, _Amount, Callable[[StrategyResult, float], str]], ...] = (
     ("computes", computed, lambda _, flops: scaled_text(flops, "FLOP")),
     ("holds", peak_bytes, lambda _, nbytes: bytes_text(nbytes)),
     ("communicates", communicated, _sent),
 )
+_WRITTEN = (("writes", written, lambda _, count: f"{count_text(count)} elements"), *_CAUSES[1:])
 
 
 def _words(

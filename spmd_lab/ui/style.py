@@ -298,7 +298,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 .st-key-how-sure {{ margin-top: -0.4rem; }}
-.why {{ width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
+.why {{ --bar: 5rem; width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
 .why :is(th, td) {{ text-align: left; vertical-align: top; font-weight: 400; padding: 0.3rem 1.2rem 0.2rem 0; }}
 .why tr:first-child > * {{ font-size: 0.82rem; color: var(--quiet); padding-bottom: 0; }}
 .why td {{ font-weight: 600; min-width: 4.6rem; }}
@@ -306,6 +306,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .why small {{ font-size: 0.82rem; color: var(--quiet); }}
 .why i {{ display: block; height: 0.25rem; min-width: 2px; margin-top: 0.15rem; border-radius: 0.15rem; }}
 @media (min-width: 641px) {{ .why th, .why td:not(:last-child) {{ white-space: nowrap; }} }}
+@media (max-width: 640px) {{ .why {{ --bar: 3.6rem; }} .why :is(th, td) {{ padding-right: 0.6rem; min-width: 0; }} }}
 .stacked {{ table-layout: fixed; width: 100%; border-collapse: collapse; }}
 .stacked :is(th, td) {{ text-align: right; vertical-align: top; font-weight: 400; padding: 0.45rem 0.5rem; border-bottom: 1px solid var(--line); }}
 .stacked tr:not(:nth-child(2)) > :first-child {{ text-align: left; padding-left: 0; }}

@@ -69,10 +69,10 @@ def test_one_row_has_nothing_to_compare_with():
 @pytest.mark.parametrize(
     ("amounts", "words"),
     [
-        ({"holds": (3.5, 5.0)}, "Against the next, each device holds 3.5 in place of 5.0 MiB; no cause is proven."),
-        ({"holds": (5.0, 3.5)}, "Against the next, each device holds 5.0 in place of 3.5 MiB; no cause is proven."),
+        ({"holds": (3.5, 5.0)}, "Beside the next, each device holds 3.5 against 5.0 MiB. No cause is proven."),
+        ({"holds": (5.0, 3.5)}, "Beside the next, each device holds 5.0 against 3.5 MiB. No cause is proven."),
         ({"holds": (4.0, 4.05)}, "What each device holds is alike."),
-        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Against the next, each device holds 8.0 in place of 64.0 MiB and communicates 4.0 in place of 0.0 MiB; no cause is proven."),
+        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Beside the next, each device holds 8.0 against 64.0 MiB and communicates 4.0 against 0.0 MiB. No cause is proven."),
     ],
 )  # fmt: skip
 def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts, words):
@@ -90,3 +90,15 @@ def test_what_is_not_known_of_a_row_is_neither_alike_nor_otherwise():
     assert differing((unknown,)) == ""
     held = Cause("holds", ("4.0 MiB", "4.0 MiB"), (1.0, 1.0))
     assert differing((held, unknown)) == "What each device holds is alike."
+
+
+def test_what_each_device_writes_stands_for_unknown_flops():
+    def outputs(rows):
+        shards = [{"device": 0, "index": [[0, rows], [0, 1024]]}]
+        return {"y": {"shape": [8192, 1024], "dtype": "float32", "shards": shards}}
+
+    _, known = causes(rows(outputs=(outputs(1024), outputs(8192))))
+    assert (known[0].title, known[0].shares) == ("writes", (0.125, 1.0))
+    assert differing(known).startswith("Beside the next, each device writes 1,048,576")
+    _, known = causes(rows(outputs=(outputs(1024), outputs(8192)), operations=(MATMUL, MATMUL)))
+    assert "writes" not in [each.title for each in known]

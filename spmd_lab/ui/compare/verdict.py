@@ -118,7 +118,7 @@ def _badges(
 
 
 def why(result: Result) -> None:
-    """Draw what each device computes, holds and communicates in the first rows, as bars beside each other;
+    """Draw what each device does in the first rows, as bars beside each other;
     of rows that are bound by dispatch, that alone.
     """
     if is_dispatch_bound(result):
@@ -157,7 +157,11 @@ def _amount(result: Result, name: str, each: Cause, at: int) -> str:
     color, share = colors.css(result.experiment, name), each.shares[at] or 0.0
     # a bar that stands alone would be as long as another column's longest
     is_drawn = share and sum(map(bool, each.shares)) > 1
-    bar = f'<i style="width: {5 * share:.2f}rem; background: {color}"></i>' if is_drawn else ""
+    bar = (
+        f'<i style="width: calc({share:.3f} * var(--bar)); background: {color}"></i>'
+        if is_drawn
+        else ""
+    )
     return f"<td>{escape(number)}{bar} <small>{escape(of)}</small></td>"
 
 

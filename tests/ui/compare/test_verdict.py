@@ -103,7 +103,7 @@ def test_what_each_device_holds_and_sends_stands_below_the_figure(lab, data_fold
     assert rows[0] == ["Each", "device", "holds", "communicates"]
     assert rows[1][1:] == ["Automatic", "1.0", "MiB", "1.0", "MiB", "all-reduce", "over", "x"]
     assert rows[2][1:] == ["Single", "device", "8.0", "MiB", "nothing"]
-    assert 'style="width: 0.62rem' in table and 'style="width: 5.00rem' in table
+    assert "calc(0.125 * var(--bar))" in table and "calc(1.000 * var(--bar))" in table
 
 
 def test_rows_that_are_bound_by_dispatch_have_that_reason_alone(lab, data_folder):

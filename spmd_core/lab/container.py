@@ -27,6 +27,7 @@ _MOST_MANIFEST_BYTES = 16 * 2**20
 _MOST_DIRECTORY_BYTES = 8 * 2**20  # 130 bytes for each of the most members
 _END_BYTES, _END, _END64 = 22, b"PK\x05\x06", b"PK\x06\x07"  # of a zip; its 64-bit locator
 _LOCATOR_BYTES = 20
+_LEVEL = 9
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1  # flag of a member
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member: equal runs make equal files
@@ -77,11 +78,11 @@ def write(
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     # what deflates by more than a reader accepts is stored as it is
-    ratio = len(data) / max(1, len(zlib.compress(data, 6)))
+    ratio = len(data) / max(1, len(zlib.compress(data, _LEVEL)))
     member = zipfile.ZipInfo(name, _EPOCH)
     member.compress_type = zipfile.ZIP_DEFLATED if ratio < 0.8 * MOST_RATIO else zipfile.ZIP_STORED
     member.external_attr = 0o600 << 16
-    archive.writestr(member, data)
+    archive.writestr(member, data, compresslevel=_LEVEL)
 
 
 class Archive:

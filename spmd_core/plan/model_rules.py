@@ -39,7 +39,7 @@ def check_mesh(mesh: tuple[tuple[str, int], ...], topology: Topology) -> None:
         raise refuse(
             f"mesh of {devices} devices",
             f"does not fill {topology.name} with its {topology.devices}",
-            f"make the axes multiply to {topology.devices}, for example fsdp={topology.devices}",
+            f"make the axes multiply to {topology.devices}",
         )
     if topology.slices > 1 and devices % topology.slices:
         raise refuse(

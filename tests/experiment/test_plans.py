@@ -186,7 +186,7 @@ def test_an_experiment_is_varied():
     )
     with pytest.raises(
         RequestError,
-        match="does not fill v5e:8x8 with its 64: make the axes multiply to 64, for example fsdp=64",
+        match="does not fill v5e:8x8 with its 64: make the axes multiply to 64",
     ):
         experiment.vary(target="tpu:v5e:8x8")
 

@@ -62,7 +62,7 @@ WRONG = "#c9485b"  # what is too large, waits or is replicated
 KINDS = {  # in the order of a legend
     "matmul": "#3b76c4",
     "kernel": "#7a5cc7",
-    "compute": "#3b76c4",
+    "compute": "#79aaea",
     "memory": "#5aa6a0",
     "hidden": "#a9b4c2",
     "exposed": "#d9730d",

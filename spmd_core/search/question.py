@@ -231,8 +231,10 @@ def require_prices(price: Prices, wanted: Sequence[str], what: str = "minimize=p
             )
 
 
-def question_for(plan: Plan) -> ModelQuestion:
-    """Returns which plan is best for the step of this one: its model, chips, sequences and options."""
+def question_for(plan: Plan, price: Prices = ()) -> ModelQuestion:
+    """Returns which plan is best for the step of this one: its model, chips, sequences and options;
+    `price`: per chip and hour.
+    """
     form = plan.model_dump(mode="json", exclude_defaults=True)
     sizes = dict(form.get("sizes", ()))
     held = {name: value for name, value in form.items() if name in _HELD} | sizes
@@ -242,6 +244,7 @@ def question_for(plan: Plan) -> ModelQuestion:
         global_batch=int(plan.batch),
         sequence=plan.sequence,
         plan=tuple(held.items()),
+        price=tuple(price),
     )
 
 

@@ -70,6 +70,7 @@ _NAMED = (
     (
         "fsdp",
         "matrix products",
+        "computation",
         "attention kernels",
         "HBM-bound operations",
         "all-gather",
@@ -77,7 +78,7 @@ _NAMED = (
     ),
     ("tensor", "grouped matmuls", "all-reduce", "the host"),
     ("data", "other kernels", "reduce-scatter"),
-    ("expert", "all-to-all", "computation"),
+    ("expert", "all-to-all"),
     ("sequence", "collective-permute", "between slices"),
     ("stage", "other stages", "other groups"),
     ("stragglers",),
@@ -333,8 +334,13 @@ def _shades(names: Iterable[str]) -> dict[str, str]:
 
 
 def _place(part: str) -> int:
-    known = (at for at, words in enumerate(_NAMED) if part.endswith(words) and " and " not in part)
-    return next(known, crc32(part.encode()) % len(_SHADES))
+    """Returns the shade of a part; that of several axes is none of theirs."""
+    if " and " not in part:
+        for at, words in enumerate(_NAMED):
+            if part.endswith(words):
+                return at
+    free = [at for at, words in enumerate(_NAMED) if not any(word in part for word in words)]
+    return free[crc32(part.encode()) % len(free)]
 
 
 def _mixed(color: str, share: float) -> str:

@@ -87,7 +87,9 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
 def offer_division(screen: str) -> None:
     """Draws a button that shards a dim that does not divide over the largest axis that divides it."""
     draft = state.draft(screen)
-    mesh, sharding = dict(draft["mesh"]), draft["sharding"]
+    # a size that is none yet is refused, too
+    mesh = {axis: size for axis, size in draft["mesh"] if size}
+    sharding = draft["sharding"]
     taken = {axis for axes in sharding.values() for axis in axes_of(axes)}
     for dim, axes in sharding.items():
         size, here = draft["dims"].get(dim), axes_of(axes)

@@ -21,7 +21,7 @@ from spmd_core.experiment import experiment_of
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
-from spmd_core.search import link, question_for
+from spmd_core.search import link, question_for, read_prices
 from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
@@ -68,13 +68,15 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
 
 
 def find_best(plan: Plan) -> None:
-    """A link to the search for the best plan of the same step."""
+    """A link to the search for the best plan of the same step, at the same price."""
+    kind = plan.topology.chip.generation
     with contextlib.suppress(RequestError):  # a search knows neither every option nor every size
+        asked = question_for(plan, read_prices(price.text_of([kind])))
         st.page_link(
             "pages/search.py",
             label="Find the best plan",
             icon=":material/travel_explore:",
-            query_params=link.opened(question_for(plan).to_json())[1],
+            query_params=link.opened(asked.to_json())[1],
             width="content",
         )
 

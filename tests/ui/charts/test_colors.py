@@ -1,13 +1,17 @@
 """A row has one color and marker wherever it is drawn, and is told from every other."""
 
+import re
+
 import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
 from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, spoken
+from spmd_core.words import KINDS
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.by_strategy import live_chart
+from spmd_lab.ui.charts.shares import split_bar
 from spmd_lab.ui.charts.times import times_chart
 
 
@@ -98,3 +102,16 @@ def test_a_strategy_is_set_apart_where_it_is_a_row_and_a_whole_word():
     )
     shown = colors.sentence("Automatic, not Automatically, beats Explicit.", experiment)
     assert shown.count(":gray-background[") == 1 and shown.startswith(":gray-background[")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("fsdp", "tensor"), ("data", "expert"), ("fsdp", "data"), ("data", "stage")],
+)
+def test_parts_of_one_bar_have_colors_of_their_own(first, second):
+    axes = (first, second, f"{first} and {second}")
+    named = dict.fromkeys(
+        [*(f"exposed over {each}" for each in axes), *list(KINDS.values())[:4]], 1.0
+    )
+    shades = re.findall(r"<li title=.*?background:(#[0-9a-f]{6})", split_bar(named))
+    assert len(set(shades)) == len(named)

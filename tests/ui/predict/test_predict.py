@@ -576,6 +576,14 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     assert first == sorted(["Model", "TPU or GPU", "Size by", "Tokens (billions)", "Chips"])
 
 
+@pytest.mark.parametrize("typed", ["1.2", "v5p=4.2, v5e=1.2", "v5p=4.2", ""])
+def test_the_search_for_the_best_plan_has_the_price_of_its_chips(data_folder, typed):
+    screen = screen_opened("predict", price=typed)
+    (best,) = [each.proto for each in screen.get("page_link") if "best plan" in each.proto.label]
+    question = search_link.decode(parse_qs(best.query_string)["search"][0])
+    assert question.price == ((("v5e", 1.2),) if "1.2" in typed else ())
+
+
 @pytest.mark.parametrize("change", [{}, {"save": "query,key,value", "offload": "attention"},
                                     {"offload": "input"}])  # fmt: skip
 def test_the_card_names_what_a_plan_saves_and_offloads_as_a_search_does(opened, change):

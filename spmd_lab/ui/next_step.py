@@ -8,15 +8,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import CONFIRM, confirmation, gain_words
-from spmd_core.base import bytes_text, capital, change_text, even_seconds
+from spmd_core.base import bytes_text, capital, change_text, even_seconds, mesh_text
 from spmd_core.plan import Plan
 from spmd_core.results import Next, Result
+from spmd_core.terms import chip_title
 from spmd_core.trials import with_stored_answers
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import coded, plain
 
 _BUTTON = 60  # characters on a button
+_LARGER = "more_chips"
 
 
 def confirm(result: Result) -> None:
@@ -70,7 +72,8 @@ def _changed(
     """Draws what a plan changes beside its time, and whether its gain is beyond doubt."""
     now = next((each.prediction for each in result.strategies.values() if each.prediction), None)
     if not (memory := offered.memory) or now is None:
-        st.caption(coded(f"{capital(change)}. {why}."))
+        is_named = offered.rule == _LARGER  # by its button
+        st.caption(coded(f"{why}." if is_named else f"{capital(change)}. {why}."))
         return
     peaks = change_text(bytes_text(now.memory_bytes.peak), bytes_text(memory.peak))
     host = f", {bytes_text(memory.host)} on the host" if memory.host else ""
@@ -96,4 +99,7 @@ def _label(offered: Next, plan: Plan | None, change: str) -> str:
         return f"Try this plan: {takes} estimated{tokens}"
     if offered.rule == "does_not_fit":
         return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
+    if offered.rule == _LARGER and near:
+        chips = f"{near.topology.chips:,} {chip_title(near.topology.chip.generation)}"
+        return f"Try {chips} with {mesh_text(near.mesh)}: as much work per chip"
     return f"Try {change}"

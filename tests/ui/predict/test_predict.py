@@ -201,6 +201,21 @@ def test_what_does_not_fit_says_by_how_much_and_what_helps(opened):
     assert not any("What helps" in text.value for text in screen.markdown)
 
 
+def test_more_chips_are_offered_by_their_number_and_what_stays(opened):
+    policy = {"save": "out", "offload": "query,key,value,attention"}
+    largest = MODEL.vary(
+        target="tpu:v6e:16x16",
+        mesh={"data": 2, "fsdp": 128},
+        dims={"batch": 1024, "sequence": 8192},
+        options={"model": "llama-3.1-8b", **policy},
+    )
+    computed = predicted(largest, auto=estimate_step(largest.plan))
+    screen = opened(computed, experiment=link.encode(largest), run=computed.run)
+    (offer,) = [each.proto.label for each in screen.get("page_link") if "Try" in each.proto.label]
+    assert offer.replace("\\", "") == "**Try 512 v6e with data=4, fsdp=128: as much work per chip**"
+    assert "Tpu:" not in said(screen)
+
+
 def test_another_topology_is_filled_and_keeps_the_batch_per_device(opened):
     screen = opened()
     field(screen, "selectbox", "Shape").set_value("8x8").run()

@@ -23,10 +23,11 @@ IN_FULL = {"Compiled": "Compiled, time predicted", "Simulated": "Simulated CPUs"
 _STEPS = Path(__file__).with_name("steps.js").read_text("utf-8")
 
 # The app's color-scheme follows the theme that the viewer chose, and light-dark() follows that.
+# What opens above the app is outside of it in the page: there it follows the system's.
 # Streamlit keeps a link and its words on one line, and clips them; the menu alone fits on one.
 # Type: 12, 13, 15, 20, 26, 40 px; weights 400, 600, 700; spaces 4, 8, 16, 24, 40 px; radius 12.
 _CSS = """<style>
-:root {{ {rows} --quiet: light-dark(#4f5b6b, #a9b5c4); --line: light-dark(#d9dfe7, #323c49);
+:root {{ color-scheme: light dark; {rows} --quiet: light-dark(#4f5b6b, #a9b5c4); --line: light-dark(#d9dfe7, #323c49);
   --tint: light-dark(#f6f8fb, #171c23); --accent: light-dark({light}, {dark}); --page: light-dark(#ffffff, #12161c); --menu: 3.6rem; }}
 [data-testid="stMultiSelectTagsContainer"] > :not(input), [data-testid="stMultiSelectTagsContainer"] > :not(input) * {{ color: light-dark(#ffffff, #0b1420) !important; }}
 [data-testid="stMain"] {{ font-variant-numeric: tabular-nums; }}
@@ -170,6 +171,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-screens {{ flex-wrap: nowrap; }}
 .st-key-menu > :first-child p {{ position: relative; top: 2px; white-space: nowrap; }}
 [class*="st-key-screens-of-"] {{ display: none; }}
+[class*="st-key-list-other"] [data-testid="stPageLink-NavLink"] {{ background: none !important; }}
+[class*="st-key-list-other"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 400 !important; }}
 .st-key-menu [data-testid="stPageLink-NavLink"] {{ background: none !important; padding: 0.05rem 0.4rem; margin: 0 0.1rem; }}
 .st-key-menu a:hover p {{ color: var(--accent) !important; }}
 [class*="st-key-menu-here"] [data-testid="stPageLink-NavLink"] p {{ box-shadow: 0 0.15rem var(--accent); }}

@@ -90,6 +90,18 @@ def test_the_keyboard_reaches_every_screen_where_it_is_narrow(server, page):
     links.last.wait_for(state="detached")
 
 
+def test_what_opens_above_the_app_has_the_colors_of_the_dark(server, page):
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 900})
+    visit(page, f"{server.url}/predict")
+    page.locator('[class*="st-key-screens-of-"] button').press("Enter")
+    color = "element => getComputedStyle(element).color"
+    captions = '[data-testid="stCaptionContainer"] p'
+    above = page.get_by_test_id("stPopoverBody").locator(captions).first
+    below = page.get_by_test_id("stMain").locator(captions).first
+    assert above.evaluate(color) == below.evaluate(color)
+
+
 @pytest.mark.parametrize("screen", ["layout", "compare", "predict"])
 def test_every_field_is_reached_at_390(server, page, screen):
     page.set_viewport_size({"width": 390, "height": 900})

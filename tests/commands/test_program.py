@@ -40,6 +40,13 @@ def test_a_program_that_is_lent_is_left_to_whoever_takes_it_meanwhile():
     assert held.exists()
 
 
+def test_a_program_that_is_deleted_while_it_is_lent_stays_deleted():
+    with programs.lent(Path(EXAMPLE).read_bytes(), "lent"):
+        for each in programs.folder().iterdir():
+            each.unlink()
+    assert not [*programs.folder().iterdir()]
+
+
 @pytest.mark.parametrize(
     ("kinds", "code"),
     [("any", 1), ("replicated,constant", 1), ("constant", 0), ("", 0), ("big", 2)],

@@ -1,14 +1,16 @@
 """Results that came with the program: there from the start, and never an answer for this machine."""
 
 import json
+import re
 
 import pytest
 
-from spmd_core.base import Settings
+from spmd_core.base import Settings, seconds_text
 from spmd_core.commands.notebook.named import run_named
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab import Lab, examples
 from spmd_core.recipes import get_recipe
+from spmd_core.words import parts, run_headline
 
 pytestmark = pytest.mark.fast
 
@@ -62,3 +64,21 @@ def test_the_tour_is_of_six_clicks_over_them():
     assert len(stops) == 6
     every = (*stops, *examples.stops("page"))
     assert {run for stop in every for run in stop.runs} <= set(examples.run_ids())
+
+
+def test_their_texts_are_no_surer_than_their_results(fresh):
+    fresh.archives.take_examples()
+    for stop in (*examples.stops(), *examples.stops("page")):
+        if len(stop.runs) == 1 and (result := fresh.result(stop.runs[0])):
+            is_open = run_headline(result).startswith("Cannot tell")
+            assert is_open == ("cannot tell" in stop.look.lower())
+
+
+def test_the_page_quotes_the_times_of_its_steps(fresh):
+    fresh.archives.take_examples()
+    (stop,) = [each for each in examples.stops("page") if len(each.runs) == 2]
+    outcomes = [fresh.result(run).strategies["auto"].prediction for run in stop.runs]
+    before, after = [sum(each.shares_s.values()) for each in outcomes]
+    added = parts(outcomes[1])["exposed over tensor"]
+    saved = added - (after - before)
+    assert [seconds_text(each) for each in (added, saved)] == re.findall(r"[\d.]+ ms", stop.look)

@@ -65,9 +65,10 @@ def lent(data: bytes, name: str) -> Iterator[Described]:
     try:
         yield described
     finally:
-        if not is_held and _path(program, "json").stat().st_mtime_ns == taken_ns:
-            for kind in _KINDS:
-                _path(program, kind[1:]).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            if not is_held and _path(program, "json").stat().st_mtime_ns == taken_ns:
+                for kind in _KINDS:
+                    _path(program, kind[1:]).unlink(missing_ok=True)
 
 
 def take(

@@ -2,29 +2,38 @@
 
 import json
 import sys
-import time
 from argparse import Namespace
+from contextlib import suppress
 
 from spmd_core.base import (
     RequestError,
+    UnreadableRun,
     count_text,
     mesh_text,
     numbered,
     refuse,
-    seconds_text,
     shorten,
 )
 from spmd_core.commands.run import on_this_machine, print_run
 from spmd_core.commands.spec import OPTIONAL_SPEC, read_spec, stored_id
-from spmd_core.history import labels_words, read_search
+from spmd_core.history import (
+    Came,
+    came_out,
+    evidence_of,
+    figure,
+    labels_words,
+    outcome,
+    read_search,
+    when_words,
+)
 from spmd_core.lab import Lab
 from spmd_core.results import csv_text
 from spmd_core.runs import STATES, RunSummary
 from spmd_core.sheets import table
-from spmd_core.terms import title
 from spmd_core.workloads import PROGRAM_FILE, get_workload
 
 MAX_LIMIT = 100_000
+_LONGEST = 70  # characters of a verdict
 
 
 ARGUMENTS = {
@@ -99,9 +108,9 @@ def _list(lab: Lab, arguments: Namespace, wanted: str | None) -> int:
     runs = lab.history(**asked, searched=None if every else False)
     listed = [summary for summary in runs if wanted in (None, summary.experiment.id)]
     print(
-        json.dumps([as_json(summary) for summary in listed])
+        json.dumps([as_json(lab, each) for each in listed])
         if arguments.json
-        else "\n".join(_table(listed))
+        else "\n".join(_table(lab, listed))
     )
     if not listed and (understood := read_search(arguments.text or "").words):
         print(understood, file=sys.stderr)
@@ -110,8 +119,10 @@ def _list(lab: Lab, arguments: Namespace, wanted: str | None) -> int:
     return 0
 
 
-def as_json(summary: RunSummary) -> dict[str, object]:
+def as_json(lab: Lab, summary: RunSummary) -> dict[str, object]:
     """A stored run as plain JSON values; times are seconds since the epoch."""
+    came = _came(lab, summary.run)
+    judged = came.judged if came else None
     return {
         "run": summary.run,
         "status": summary.state,
@@ -122,6 +133,7 @@ def as_json(summary: RunSummary) -> dict[str, object]:
         "medians_s": dict(summary.medians_s),
         "predicted_s": dict(summary.predicted_s),
         "fastest": summary.fastest,
+        "verdict": {"kind": judged[0], "words": " ".join(judged[1:]).strip()} if judged else None,
         "partial": summary.partial,
         "error": summary.error.model_dump() if summary.error else None,
         "foreign": summary.origin is not None,
@@ -152,46 +164,45 @@ def _one(lab: Lab, arguments: Namespace) -> int:
     return 0 if result else 1
 
 
-def _table(listed: list[RunSummary]) -> list[str]:
+def _table(lab: Lab, listed: list[RunSummary]) -> list[str]:
     if not listed:
         return ["no stored run is like that; python -m spmd_core run recipe:layer makes one"]
-    has_names = any(run.labels.name or run.labels.tags or run.origin for run in listed)
-    rows = [
-        (
-            "run",
-            "submitted",
-            "state",
-            "workload",
-            "target",
-            "mesh",
-            "lowest",
-            "median or predicted",
-            *(["name and tags"] if has_names else []),
-        )
-    ]
-    for summary in listed:
-        mesh = mesh_text(summary.experiment.mesh, ",")
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.submitted_at))
-        fastest, time_of = "–", "–"
-        if summary.answer is not None:
-            fastest, seconds, predicted = summary.answer
-            fastest = title(fastest) if summary.experiment.variants else fastest
-            time_of = f"{seconds_text(seconds)}{', predicted' if predicted else ''}"
-            time_of += ", imprecise" if summary.is_imprecise else ""
+    labels = [labels_words(run) for run in listed]
+    heads = ("run", "submitted", "state", "workload", "target", "mesh", "verdict", "result")
+    rows = [(*heads, *(["name and tags"] if any(labels) else []))]
+    for summary, named in zip(listed, labels, strict=True):
+        came = _came(lab, summary.run)
+        verdict = ", ".join(filter(None, outcome(summary, came)[1:]))
         rows.append(
             (
                 summary.run,
-                when,
+                when_words(summary.submitted_at),
                 summary.state,
                 summary.experiment.workload,
                 summary.experiment.target,
-                mesh,
-                fastest,
-                time_of,
-                *([labels_words(summary)] if has_names else []),
+                mesh_text(summary.experiment.mesh, ","),
+                shorten(verdict, _LONGEST).strip("'") if verdict else "–",
+                _result(summary, came) or "–",
+                *([named] if any(labels) else []),
             )
         )
-    return table(rows, numbers=(7,))
+    return table(rows)
+
+
+def _came(lab: Lab, run: str) -> Came | None:
+    """What a row shows of a run's result; None where it has none, or one of another version."""
+    with suppress(UnreadableRun):
+        facts = lab.facts(run)
+        return came_out(facts) if facts else None
+    return None
+
+
+def _result(summary: RunSummary, came: Came | None) -> str:
+    """The figure of a run, and how it is known."""
+    kind, _ = evidence_of(summary)
+    imprecise = "imprecise" if summary.is_imprecise else ""
+    known = kind.lower() if summary.answer and not summary.experiment.what.is_bare_array else ""
+    return ", ".join(filter(None, (*figure(summary, came), known, imprecise)))
 
 
 def left_out_words(count: int) -> str:

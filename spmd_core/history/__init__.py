@@ -21,17 +21,34 @@ from spmd_core.history.differences import (
     factor_words,
     part_words,
 )
+from spmd_core.history.outcomes import (
+    FITS,
+    PLACED,
+    Came,
+    Judged,
+    came_out,
+    evidence_of,
+    figure,
+    outcome,
+)
 from spmd_core.history.understood import matches, read_search
 
 __all__ = [
     "EXAMPLE",
+    "FITS",
+    "PLACED",
+    "Came",
+    "Judged",
     "answer_words",
     "asks_for_examples",
     "basis_words",
     "between_words",
+    "came_out",
     "difference_rows",
+    "evidence_of",
     "factor_words",
     "fastest_words",
+    "figure",
     "foreign_search_words",
     "imported_words",
     "is_example",
@@ -39,6 +56,7 @@ __all__ = [
     "matches",
     "operand_bytes",
     "origin_words",
+    "outcome",
     "part_words",
     "read_search",
     "shape_words",

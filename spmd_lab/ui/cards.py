@@ -8,35 +8,22 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core import history
 from spmd_core.base import (
     RequestError,
     UnreadableRun,
-    bytes_text,
     numbered,
-    seconds_text,
-    span_text,
 )
-from spmd_core.experiment import Experiment, layout_of, link
-from spmd_core.history import fastest_words, shape_words
+from spmd_core.experiment import Experiment, link
+from spmd_core.history import shape_words
 from spmd_core.machine import default_target, parse_target
-from spmd_core.results import Result
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
     DOES_NOT_FIT,
     ago,
     experiment_words,
-    layout_headline,
     outcome_words,
     state_words,
-)
-from spmd_core.words import (
-    RANGE,
-    SHARDING,
-    bound_words,
-    sharded_and_alone_s,
-    sharding_verdict,
-    short_verdict,
-    sides_words,
 )
 from spmd_lab.ui import choices, style
 from spmd_lab.ui.charts import colors, glimpse
@@ -208,16 +195,18 @@ def _card_lines(summary: RunSummary) -> str:
     is known.
     """
     color, head, words = outcome(summary)
-    kind, _ = evidence_of(summary)
+    kind, _ = history.evidence_of(summary)
     colored = f":{plain(color)}[**{plain(head)}**]" if head else ""
-    shown = _answer(summary) if head in _FIGURES or not words else plain(words)
+    shown = (
+        _answer(summary) if head in (history.PLACED, history.FITS) or not words else plain(words)
+    )
     badge = style.evidence_badge(kind or "Measured") if summary.answer else ""
     return "  \n".join(part for part in (colored, shown, badge) if part)
 
 
 def evidence_of_most(runs: Iterable[RunSummary]) -> str:
     """Returns the evidence of most times, "" where that is of attached devices."""
-    kinds = Counter(evidence_of(run)[0] for run in runs if run.answer)
+    kinds = Counter(history.evidence_of(run)[0] for run in runs if run.answer)
     return max(kinds, key=kinds.__getitem__, default="")
 
 
@@ -226,11 +215,12 @@ def badges(summary: RunSummary) -> str:
     badge where its time is simulated or predicted.
     """
     color, head, words = outcome(summary)
-    is_compared = bool(verdict(summary.run))
+    came = _came(summary.run)
+    is_compared = bool(came and came.judged)
     parts = (plain(head), colors.sentence(words, summary.experiment))
     shown = " ".join(part for part in parts if part)
     first = f":{plain(color)}{'' if is_compared else '-badge'}[{shown}]" if shown else ""
-    kind, _ = evidence_of(summary)
+    kind, _ = history.evidence_of(summary)
     kinds = f" {style.evidence_badge(kind)}" if kind else ""
     return f"{first}{kinds}".strip()
 
@@ -239,23 +229,9 @@ def outcome(summary: RunSummary) -> tuple[str, str, str]:
     """Returns the color of what came out of a stored run, it in a few words, and what there is to it:
     its verdict, else how it ended.
     """
-    is_known = summary.state == "succeeded" or any(summary.medians_s.values())
-    if compared := verdict(summary.run) if is_known else None:
-        kind, head, words = compared
-        start, bracket, span = words.partition("(")  # a range stays on a line
-        return _COLORS[kind], head, start + bracket + span.replace(" ", "\u00a0")
-    return _COLORS.get(summary.state, "red"), evidence_of(summary)[1], ""
-
-
-def evidence_of(summary: RunSummary) -> tuple[str, str]:
-    """Returns whether a run's time is simulated or predicted, "" where it is neither, and how the run
-    ended, "" where the first implies it.
-    """
-    answer, words = summary.answer, outcome_words(summary)
-    is_predicted = answer is not None and answer[2]
-    is_simulated = answer and summary.experiment.members[0].experiment.place.is_simulated
-    kind = "Compiled" if is_predicted else "Simulated" * bool(is_simulated)
-    return kind, "" if kind and words in ("Measured", "Predicted") else words
+    kind, head, words = history.outcome(summary, _came(summary.run))
+    start, bracket, span = words.partition("(")  # a range stays on a line
+    return _COLORS.get(kind, "red"), head, start + bracket + span.replace(" ", "\u00a0")
 
 
 def tag_badges(tags: Iterable[str]) -> str:
@@ -264,37 +240,6 @@ def tag_badges(tags: Iterable[str]) -> str:
 
 
 _NOT_REAL = ": times of simulated devices"
-_FIGURES = _PLACED, _FITS = "Placed", "Fits"  # verdicts of which a card has the figure
-
-
-@kept(1_000)
-def verdict(run: str) -> tuple[str, str, str] | None:
-    """Returns the kind of a verdict, it in a few words, and by how much: whether sharding helped in a
-    stored run, or how its rows compare; of one prediction whether it fits and what binds it, of an
-    array what each device holds; None where nothing does.
-    """
-    if (facts := _facts(run)) is None:
-        return None
-    if judged := sharding_verdict(facts):
-        kind, words = judged
-        return kind, SHARDING[kind], words
-    if facts.comparison is not None and facts.comparison.ratios:
-        words = short_verdict(facts)
-        is_open = words == "Cannot tell"
-        sides = sides_words(facts) if is_open else ""
-        return ("cannot tell", words, sides) if is_open else ("known", "", words)
-    if facts.experiment.what.is_bare_array and all(
-        each.correct for each in facts.strategies.values()
-    ):
-        head = layout_headline(layout_of(facts.experiment, "array"), facts.experiment.dtype)
-        held, _, rest = head.partition(": ")
-        copies = rest.partition("; ")[2].removeprefix("nothing is replicated")
-        held, _, _ = held.partition(" of ")  # the array's name has its shape
-        return "fits", _PLACED, ", ".join(filter(None, (held, copies)))
-    (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
-    if first is None or others or not first.fits:
-        return None
-    return "fits", _FITS, bound_words(first.shares_by_axis) if first.binds else ""
 
 
 def headline(answer: str, evidence: str = "", words: str = "", about: str = "") -> DeltaGenerator:
@@ -334,48 +279,16 @@ def short_words(experiment: Experiment, has_mesh: bool = True) -> str:
     return " · ".join(filter(None, (computed, sharded, target.removeprefix("tpu:"))))
 
 
-def shard_words(experiment: Experiment) -> str:
-    """Returns the bytes of an array on a device."""
-    return bytes_text(layout_of(experiment, "array").shard_bytes(experiment.dtype))
-
-
 def figure(summary: RunSummary) -> tuple[str, str]:
-    """Returns the time of a stored run with what it is of, of an array the bytes of a device; and one
-    device's where sharding was compared with it, else whose the first is. "" where nothing came out.
-    """
-    if summary.answer is None or not summary.answer[1]:
-        return "", ""
-    if summary.experiment.what.is_bare_array:
-        return f"{shard_words(summary.experiment)} per device", ""
-    if times := _compared_s(summary.run):
-        sharded, alone = map(seconds_text, times)
-        return f"{sharded} sharded", f"{alone} on one device"
-    per = "step" if summary.experiment.members[0].experiment.plan else "call"
-    beside = ", ".join(filter(None, (fastest_words(summary), _range_words(summary))))
-    return f"{seconds_text(summary.answer[1])} per {per}", beside
-
-
-def _range_words(summary: RunSummary) -> str:
-    span = _predicted_span(summary.run, summary.answer[0]) if summary.answer else None
-    return f"{RANGE} {span_text(*span)}" if span else ""
+    """Returns the figure of a stored run, and what is beside it; "" where nothing came out."""
+    return history.figure(summary, _came(summary.run))
 
 
 @kept(1_000)
-def _predicted_span(run: str, row: str) -> tuple[float, float] | None:
-    """Returns the interval of a row's predicted time; None where it is measured."""
-    known = facts.strategies.get(row) if (facts := _facts(run)) else None
-    time = known.predicted_s if known and known.median_s is None else None
-    return (time.low, time.high) if time else None
-
-
-@kept(1_000)
-def _compared_s(run: str) -> tuple[float, float] | None:
-    return sharded_and_alone_s(facts) if (facts := _facts(run)) else None
-
-
-def _facts(run: str) -> Result | None:
+def _came(run: str) -> history.Came | None:
     with suppress(UnreadableRun):
-        return lab().facts(run)
+        facts = lab().facts(run)
+        return history.came_out(facts) if facts else None
     return None
 
 

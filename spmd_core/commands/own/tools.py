@@ -134,9 +134,10 @@ def estimate_search(question: Mapping[str, Any]) -> Any:
 
 
 def history(text: str | None = None, limit: int = 20) -> Any:
-    """List stored runs, the newest first, with their medians and predictions."""
-    runs = open_lab().history(text=text, limit=max(1, min(limit, _MOST_RUNS)))
-    return [as_json(each) for each in runs]
+    """List stored runs, the newest first, with their verdicts, medians and predictions."""
+    lab = open_lab()
+    runs = lab.history(text=text, limit=max(1, min(limit, _MOST_RUNS)))
+    return [as_json(lab, each) for each in runs]
 
 
 def _root(folder: str) -> Path:

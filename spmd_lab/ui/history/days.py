@@ -11,7 +11,7 @@ from textwrap import shorten
 import streamlit as st
 
 from spmd_core.base import by_key, count_text, span_text
-from spmd_core.history import difference_rows, part_words, shape_words, when_words
+from spmd_core.history import difference_rows, evidence_of, part_words, shape_words, when_words
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_lab.ui import cards, state, style
@@ -151,7 +151,7 @@ def _facts(run: RunSummary, change: str, evidence: str) -> str:
     """Returns a run's mesh, tags, what changed in it, and its evidence unless it is that of most, as
     Markdown.
     """
-    kind, _ = cards.evidence_of(run)
+    kind, _ = evidence_of(run)
     parts = (
         plain(shape_words(run.experiment)["Mesh"]),
         plain(f"since the last: {change}") if change else "",

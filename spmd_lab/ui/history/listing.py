@@ -7,6 +7,7 @@ import streamlit as st
 from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.base import agreed, bytes_text, numbered, seconds_text, shorten
+from spmd_core.history import evidence_of
 from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import RunSummary
 from spmd_core.terms import experiment_words, outcome_words
@@ -121,7 +122,7 @@ def held(view: str, runs: Sequence[RunSummary]) -> None:
     words = [plain(f"{numbered(len(runs), 'run')}{within}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
-        if any(cards.evidence_of(run)[0] != evidence for run in runs if run.answer):
+        if any(evidence_of(run)[0] != evidence for run in runs if run.answer):
             words.append("unless marked")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if len(runs) > 1 and view != VIEWS[2]:  # which has no rows

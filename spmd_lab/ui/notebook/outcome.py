@@ -10,7 +10,7 @@ from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import Prediction
-from spmd_core.history import basis_words, is_example, shape_words
+from spmd_core.history import basis_words, evidence_of, is_example, shape_words
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import (
@@ -81,7 +81,7 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     `others`. `is_summed`: with what their parts add up to, and what to try next.
     """
     ordered = fastest_first(compared.subjects)
-    kinds = {cards.evidence_of(each.summary)[0] for each in ordered}
+    kinds = {evidence_of(each.summary)[0] for each in ordered}
     evidence = kinds.pop() if len(kinds) == 1 else ""
     first, *more = verdict_sentences(compared, bool(evidence))
     with nullcontext() if is_summed else _pictured(ordered[0].summary):
@@ -149,7 +149,7 @@ def row(subject: Subject) -> None:
     summary, result = subject.summary, subject.result
     best = result.row(result.order[0]) if result and result.order else summary
     origin = "imported from another installation" * bool(summary.origin)
-    kind, ended = cards.evidence_of(summary)
+    kind, ended = evidence_of(summary)
     facts = (ended, ago(summary.submitted_at), summary.owner, origin)
     with _pictured(summary, best.experiment):
         draw(summary, result)

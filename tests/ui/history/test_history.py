@@ -2,13 +2,18 @@
 by side.
 """
 
+import json
+import re
+
 import pytest
 
 from bench.values import comparison, result, strategy
+from spmd_core.__main__ import main
 from spmd_core.base import span_text
 from spmd_core.experiment.link import decode
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
+from spmd_core.words import SHARDING
 from spmd_lab.ui import cards
 from spmd_lab.ui.history import listing
 from spmd_lab.ui.history.days import day_of
@@ -129,7 +134,7 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
     ],
 )
 def test_a_row_has_a_verdict_on_sharding_and_whose_time_is_the_lowest(
-    opened, data_folder, fastest, is_proven, verdict
+    opened, data_folder, capsys, fastest, is_proven, verdict
 ):
     other = {"auto": "single", "single": "auto"}[fastest]
     rows = {fastest: strategy(1e-5), other: strategy(1e-5 * (1 + is_proven))}
@@ -141,6 +146,17 @@ def test_a_row_has_a_verdict_on_sharding_and_whose_time_is_the_lowest(
     behind = f"{10 * (1 + is_proven)} µs"
     sharded, alone = ("10 µs", behind) if fastest == "auto" else (behind, "10 µs")
     assert f"<b>{sharded} sharded<i>{alone} on one device</i></b>" in first
+    assert main(["history"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(FAILED))
+    verdict = re.sub(r"<[^>]*>", "", verdict).replace("\u00a0", " ")
+    head = next(each for each in SHARDING.values() if verdict.startswith(each))
+    assert f"{head}, {verdict.removeprefix(head).strip()}" in row, (
+        "the command has the same verdict"
+    )
+    assert f"{sharded} sharded, {alone} on one device, simulated" in row
+    assert main(["history", "--json"]) == 0
+    stored = next(each for each in json.loads(capsys.readouterr().out) if each["run"] == FAILED)
+    assert stored["verdict"]["words"] == verdict
 
 
 def test_evidence_is_stated_once_and_marked_where_it_differs(opened, data_folder):

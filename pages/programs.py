@@ -6,7 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
-from spmd_core.advice import program_headline
+from spmd_core.advice import grouped_findings, program_headline
 from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
@@ -47,7 +47,7 @@ verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     is_example = door.is_example(program)
-    has_fix = bool(constrain.fixes(program))
+    has_fix = any(each.specs for each in grouped_findings(program))
     kind: Literal["primary", "secondary"] = "primary" if is_example and not has_fix else "secondary"
     with st.popover("Open your step", icon=":material/upload_file:", type=kind):
         door.drop()

@@ -2,6 +2,15 @@
 
 from spmd_core.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.advice.doctor import Check, check
+from spmd_core.advice.fixes import (
+    Specs,
+    copied_bytes,
+    held_bytes,
+    held_twice,
+    in_front,
+    over_most,
+    what_if_words,
+)
 from spmd_core.advice.nearest import (
     arguments,
     changes,
@@ -34,25 +43,32 @@ __all__ = [
     "KINDS",
     "ONE_DEVICE_WINS",
     "Check",
+    "Specs",
     "arguments",
     "change_words",
     "changes",
     "check",
     "compiled_findings",
     "confirmation",
+    "copied_bytes",
     "doing_words",
     "gain_words",
     "grouped_findings",
+    "held_bytes",
     "held_spec",
+    "held_twice",
+    "in_front",
     "in_words",
     "nearest_words",
     "next_step",
+    "over_most",
     "predict_command",
     "program_headline",
     "removal_parts",
     "removal_words",
     "step_arrays",
     "step_findings",
+    "what_if_words",
     "what_words",
     "with_sentence",
 ]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
+from spmd_core.advice.fixes import mending
 from spmd_core.base import agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -12,6 +13,7 @@ from spmd_core.results import CompiledStep, StepArray, StepCollective, StepFindi
 from spmd_core.terms import listed
 from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
+    VALUE,
     Finding,
     FindingKind,
     Held,
@@ -25,6 +27,7 @@ from spmd_core.workloads import (
 
 KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
+_BY_CONSTRAINT = ("dropped_batch", "replicated_carry")  # that a constraint on their line mends
 EVEN = 1.05  # times an even share of work: what is below is even
 
 
@@ -49,12 +52,19 @@ def program_headline(program: Program) -> str:
 def grouped_findings(program: Program) -> list[StepFinding]:
     """Returns the findings with their sentences, in one for an array that several layers have."""
     listed_findings = []
-    for first, *others in grouped(findings_of(program), program):
+    for group in grouped(findings_of(program), program):
+        first, *others = group
         total = first.bytes_per_device + sum(each.bytes_per_device for each in others)
         many = f"; {len(others)} more like it, {bytes_text(total)} a device in all"
         sentence = finding_words(first, program) + (many if others else "")
         listed_findings.append(
-            StepFinding(kind=first.kind, path=first.path, bytes_per_device=total, sentence=sentence)
+            StepFinding(
+                kind=first.kind,
+                path=first.path,
+                bytes_per_device=total,
+                sentence=sentence,
+                specs=tuple(mending(group, program).items()),
+            )
         )
     return listed_findings
 
@@ -121,7 +131,15 @@ def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, .
     argument's.
     """
     lost = (
-        [("lost_batch", of.lost_batch.source, 0, lost_batch_words(of.lost_batch))]
+        [
+            (
+                "lost_batch",
+                of.lost_batch.source,
+                0,
+                lost_batch_words(of.lost_batch),
+                tuple((f"{VALUE}{each.source}", each.spec) for each in of.lost_batch.places[:1]),
+            )
+        ]
         if of.lost_batch
         else []
     )
@@ -131,12 +149,13 @@ def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, .
             each.source or each.path,
             each.bytes,
             accident_words(each, of.collectives or ()),
+            ((f"{VALUE}{each.source}", each.spec),) if each.kind in _BY_CONSTRAINT else (),
         )
         for each in of.accidents
     ]
     return tuple(
-        StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence)
-        for kind, path, size, sentence in (*lost, *others)
+        StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence, specs=specs)
+        for kind, path, size, sentence, specs in (*lost, *others)
     )
 
 
@@ -258,7 +277,10 @@ def _replicated_by(finding: Finding, program: Program) -> str:
         why = "its spec names no axis"
     elif program.described.mesh:
         why = "no argument or constraint names an axis for it"
-    fix = f"other layers have {_spec(finding.meant)}" if finding.meant else "shard a dim"
+    specs = mending((finding,), program).values()
+    fix = f"try {_spec(next(iter(specs)))}" if specs else "shard a dim"
+    if finding.meant:
+        fix = f"other layers have {_spec(finding.meant)}"
     return f"{why}: {fix}"
 
 
@@ -278,6 +300,7 @@ def step_findings(program: Program) -> tuple[StepFinding, ...]:
             path=finding.path,
             bytes_per_device=finding.bytes_per_device,
             sentence=finding_words(finding, program),
+            specs=tuple(mending((finding,), program).items()),
         )
         for finding in findings_of(program)
     )

@@ -3,9 +3,11 @@ is hardly meant: by its file, and with a target as it is compiled for that.
 """
 
 import json
+import shlex
 import signal
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 from spmd_core.advice import (
@@ -16,6 +18,7 @@ from spmd_core.advice import (
     program_headline,
     step_arrays,
     step_findings,
+    what_if_words,
 )
 from spmd_core.base import bytes_text, check_known, mesh_text, read_named, refuse
 from spmd_core.commands.run import ended_words
@@ -61,7 +64,7 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(program_json(program, findings)))
     else:
-        print("\n".join(_lines(program, findings)))
+        print("\n".join(_lines(program, findings, arguments.file)))
     listed = {each.kind for each in (*step_findings(program), *findings)}
     is_bad = bool(listed & kinds or (listed and ANY in kinds))
     return int(is_bad or (bool(arguments.target) and compiled is None))
@@ -111,19 +114,30 @@ def _declared(arguments: Namespace) -> int:
     return 0
 
 
-def _lines(program: Program, compiled: tuple[StepFinding, ...] = ()) -> list[str]:
+def _lines(
+    program: Program, compiled: tuple[StepFinding, ...] = (), file: str = "FILE"
+) -> list[str]:
     rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
     rows += [_row(each) for each in program.arguments()]
     return [
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
-        *(f"{each.kind}: {each.sentence}" for each in grouped_findings(program)),
-        *(f"{each.kind}: {each.sentence}" for each in compiled),
+        *(
+            line
+            for each in (*grouped_findings(program), *compiled)
+            for line in _finding(each, file)
+        ),
         "",
         *table(rows, numbers=(4, 5)),
         "",
         f'{{"workload": "program_file", "program": "{program.described.program}"}}',
     ]
+
+
+def _finding(each: StepFinding, file: str) -> Iterator[str]:
+    yield f"{each.kind}: {each.sentence}"
+    if each.specs:
+        yield f"  try it: python -m spmd_core what-if {shlex.quote(file)} {what_if_words(dict(each.specs))}"
 
 
 def _row(held: Held) -> tuple[str, ...]:

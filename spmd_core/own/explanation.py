@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from spmd_core.advice import compiled_findings, step_arrays, step_findings
+from spmd_core.advice import compiled_findings, grouped_findings, step_arrays
 from spmd_core.base import package_version
 from spmd_core.own.cell import svg_of
 from spmd_core.own.first_screen import lines
@@ -50,7 +50,7 @@ def describe(step: CompiledStep) -> StepDescription:
         findings=(
             *_compiled(step, {each.path for each in unnamed}),
             *unnamed,
-            *step_findings(program),
+            *grouped_findings(program),
         ),
         peak_bytes=held and held.peak,  # pyrefly: ignore[bad-argument-type]
         capacity_bytes=step.capacity_bytes,

@@ -101,12 +101,17 @@ def spec_code(spec: ArraySpec | None) -> str:
 
 
 class StepFinding(Frozen):
-    """Something that a step's author hardly meant."""
+    """Something that a step's author hardly meant.
+
+    `specs`: what to give the step instead, as `what-if` tries it: by pattern of arguments, or by
+    `@file:line` of a value that is constrained.
+    """
 
     kind: str
     path: str
     bytes_per_device: int
     sentence: str
+    specs: tuple[tuple[str, Spec], ...] = ()
 
 
 class CompiledStep(Frozen):

@@ -1,10 +1,14 @@
 """An exported program on the command line: what it stores, and how it ends."""
 
+import shlex
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from spmd_core.workloads import programs
+from spmd_core.commands.own import what_if
+from spmd_core.experiment import as_exported
+from spmd_core.workloads import findings, programs
 from tests.commands.calls import told
 
 EXAMPLE = "spmd_core/recipes/example.jaxexport"
@@ -55,3 +59,18 @@ def test_a_finding_of_the_given_kinds_fails(kinds, code):
     done = told("program", EXAMPLE, f"--fail-on={kinds}")
     assert done.returncode == code
     assert ("is no kind of finding" in done.stderr) == (code == 2)
+
+
+def test_each_finding_that_specs_mend_ends_in_words_that_what_if_takes():
+    lines = told("program", EXAMPLE).stdout.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("replicated: params/embed"))
+    assert lines[at].endswith("Its spec names no axis: try P(None, ('fsdp', 'tensor'))")
+    start, _, words = lines[at + 1].partition(" what-if ")
+    assert start == "  try it: python -m spmd_core"
+    file, *given = shlex.split(words)
+    assert file == EXAMPLE and set(given[::2]) == {"--spec"}
+    described = programs.take(Path(EXAMPLE).read_bytes(), "example")
+    asked = Namespace(spec=given[1::2], constrain=[], axis=[])
+    mended = what_if._changed(as_exported(described), asked).exported
+    assert mended and "replicated" not in {each.kind for each in findings(mended)}
+    assert sum("  try it: " in line for line in lines) == 2  # the other is of a rule

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from spmd_core.advice import held_spec
+from spmd_core.advice import held_spec, held_twice
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import layout_of, parse_experiment, shape_text, spec_code
 from spmd_core.workloads import Held, Program, findings
 from spmd_lab.ui.layout import picture
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.programs import constrain, treemap
+from spmd_lab.ui.programs import treemap
 from spmd_lab.ui.tables import sheet
 
 UPDATED = "updated "  # before the path of a result that is held beside its argument
@@ -19,7 +19,7 @@ UPDATED = "updated "  # before the path of a result that is held beside its argu
 
 def on_device(program: Program) -> tuple[Held, ...]:
     """Returns the arguments, and the results that a device holds beside those not donated."""
-    arguments, twice = program.arguments(), constrain.held_twice(program)
+    arguments, twice = program.arguments(), held_twice(program)
     again = (each for each in arguments if each.leaf.path in twice)
     path = f"{UPDATED}{{}}".format
     return arguments + tuple(

@@ -1,25 +1,19 @@
 """Changes of a program by other specs: those that mend what is wrong, and of the value of a line."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from math import prod
-from typing import TypeVar
 
 import streamlit as st
 
+from spmd_core.advice import Specs, in_front
 from spmd_core.answers import WhatIf
 from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, read_spec_words, spec_code
-from spmd_core.fields import Spec
-from spmd_core.workloads import Program, device_bytes, findings, grouped
+from spmd_core.workloads import VALUE, Program
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 
-T = TypeVar("T")
-Specs = Mapping[str, Spec]
-_BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 _BEFORE, _REFUSED = "before_fixes", "refused_fix"  # aside
 _PROMISE = "Partitioned first: it is not used if peak memory or step time rises."
 _UNDO = "Back to the specs before the last fix."
@@ -28,61 +22,6 @@ _LAST_DIM = (
     "Of dims that as many devices divide, the last is sharded: a lookup along the first then needs "
     "no other device."
 )
-
-
-def fixes(program: Program) -> dict[str, Specs]:
-    """Returns by path of a finding the specs that mend it: of an odd array those of its layers, of a
-    replicated one these too, else the dim that the most devices divide. None of a pattern that
-    matches no argument, nor of an array that no axis divides.
-    """
-    of = {each.leaf.path: each for each in program.arguments()}
-    return {
-        first.path: specs
-        for first, *alike in grouped(findings(program), program)
-        if first.kind in _BY_SPECS and first.path in program.described.patterns
-        for specs in [
-            {
-                program.described.patterns[path]: each.meant or _over_most(of[path].shape, program)
-                for each in (first, *alike)
-                for path in (each.path, *(each.others if each.kind == "replicated" else ()))
-            }
-        ]
-        if first.meant or held_bytes(program, specs) < held_bytes(program, {})
-    }
-
-
-def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:
-    """Returns the bytes of arguments in a device's memory with these specs in front of others, those
-    of the paths `twice` counted twice.
-    """
-    tried = replace(program, specs=tuple(_before(specs, dict(program.specs)).items()))
-    arguments = tried.arguments()
-    again = [each for each in arguments if each.leaf.path in twice]
-    return device_bytes([*arguments, *again])[0]
-
-
-def by_held(program: Program, listed: Iterable[Specs]) -> list[Specs]:
-    """Returns specs by what a device holds with them, the least first."""
-    return sorted(listed, key=lambda specs: held_bytes(program, specs))
-
-
-def copied_bytes(program: Program, specs: Specs) -> int:
-    """Returns the bytes on a device of those arguments with specs that are not donated: the results
-    in their place.
-    """
-    twice, patterns = held_twice(program), program.described.patterns
-    copied = [e for e in program.arguments() if patterns.get(e.leaf.path) in specs]
-    return device_bytes([each for each in copied if each.leaf.path in twice])[0]
-
-
-def held_twice(program: Program, donated: Collection[str] = ()) -> frozenset[str]:
-    """Returns the paths of state that is held twice, since its argument is not donated."""
-    return frozenset(
-        path
-        for each in findings(program)
-        if each.kind == "missing_donation" and each.path not in donated
-        for path in each.others
-    )
 
 
 def checked(specs: Specs) -> WhatIf | None:
@@ -114,12 +53,12 @@ def _follow(specs: Specs) -> None:
         st.rerun()
 
 
-def chosen(program: Program, listed: Iterable[Specs]) -> tuple[Specs | None, WhatIf | None]:
-    """Returns the specs to offer and what the compiler made of them, if it has answered: of those not
-    known to raise peak memory or step time, the ones by which a device holds the least.
+def chosen(listed: Iterable[Specs]) -> tuple[Specs | None, WhatIf | None]:
+    """Returns the specs to offer and what the compiler made of them, if it has answered: the first of
+    those that are not known to raise peak memory or step time.
     """
     tried = _refused()
-    for specs in by_held(program, listed):
+    for specs in listed:
         known = tried[1] if tried and tried[0] == specs else checked(specs)
         if known is None or not raises(known):
             return specs, known
@@ -185,9 +124,10 @@ def use(specs: Specs) -> None:
 
 def label(specs: Specs) -> str:
     """Returns specs with the arguments that get them."""
-    first, *others = specs
+    first, *others = (name.removeprefix(VALUE) for name in specs)
     too = f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
-    return f"{words(specs)} for {plain(f'{first}{too}')}"
+    at = "at" if next(iter(specs)).startswith(VALUE) else "for"
+    return f"{words(specs)} {at} {plain(f'{first}{too}')}"
 
 
 def words(specs: Specs) -> str:
@@ -203,24 +143,6 @@ def raises(answer: WhatIf) -> bool:
     return is_slower or (now.peak_bytes or 0) > (was.peak_bytes or now.peak_bytes or 0)
 
 
-def _over_most(shape: tuple[int, ...], program: Program) -> Spec:
-    """Returns the spec of the dim that the most devices divide, of equals the last: a table's lookup
-    along its first dim then communicates nothing. A shard narrower than a TPU's 128 lanes is not
-    padded for it: the compiler stores one of 32000 by 64 transposed, f32[32000,64]{0,1:T(8,128)}.
-    """
-    specs: list[Spec] = [((),) * len(shape)]
-    for at, left in enumerate(shape):
-        axes = []
-        for name, size in program.mesh:
-            if size > 1 and left % size == 0:
-                axes, left = [*axes, name], left // size
-        specs.append(tuple(tuple(axes) if dim == at else () for dim in range(len(shape))))
-    sizes = dict(program.mesh)
-    return max(
-        reversed(specs), key=lambda spec: prod(sizes[axis] for axes in spec for axis in axes)
-    )
-
-
 def draw(program: Program) -> None:
     """Draws the fields that constrain a value where the program names its lines."""
     if not program.described.files:
@@ -234,12 +156,7 @@ def draw(program: Program) -> None:
             help="Axes, or None, for each dim; axes of one dim joined by +.",
         )
         if st.form_submit_button("Constrain", icon=":material/push_pin:") and line and spec:
-            give({f"@{line}": read_spec_words(spec)})
-
-
-def _before(specs: Mapping[str, T], old: Mapping[str, T]) -> dict[str, T]:
-    """Returns old specs with others in front: the first that matches an array counts."""
-    return dict(specs) | {name: spec for name, spec in old.items() if name not in specs}
+            give({f"{VALUE}{line}": read_spec_words(spec)})
 
 
 def _changed(specs: Mapping[str, object]) -> Experiment:
@@ -248,7 +165,7 @@ def _changed(specs: Mapping[str, object]) -> Experiment:
         name: [*map(list, each)] if isinstance(each, tuple) else each
         for name, each in specs.items()
     }
-    return experiment.vary(specs=_before(given, experiment.to_json()["specs"] or {}))
+    return experiment.vary(specs=in_front(given, experiment.to_json()["specs"] or {}))
 
 
 def give(specs: Mapping[str, object]) -> None:

@@ -2,13 +2,20 @@
 as any other workload has.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
 import streamlit as st
 
-from spmd_core.advice import compiled_findings, grouped_findings
+from spmd_core.advice import (
+    Specs,
+    compiled_findings,
+    copied_bytes,
+    grouped_findings,
+    held_bytes,
+    held_twice,
+)
 from spmd_core.answers import Figure, WhatIf
 from spmd_core.base import bytes_text, change_text
 from spmd_core.experiment import Experiment
@@ -27,7 +34,6 @@ from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import arrays, constrain, peak, treemap
 from spmd_lab.ui.shell import draw_figures
 
-Fixes = Mapping[str, constrain.Specs]  # by path of a finding
 SHOWN_FINDINGS = 8
 _IN_ORDER = "what each fix saves after those above it"
 # of each kind: its title, and what is wrong in plain words
@@ -61,16 +67,15 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     """
     program = experiment.exported
     assert program is not None
-    tried = constrain.fixes(program)
-    listed = _listed(program, tried, compiled)
+    listed = _listed(program, compiled)
     is_absent = experiment.place.is_absent
     capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
-    held = _held(listed, program, tried)
-    offered, known = constrain.chosen(program, tried.values())
-    _card(listed, tried, offered, known, held, capacity)
+    held = _held(listed, program)
+    offered, known = constrain.chosen([dict(each.specs) for each in listed if each.specs])
+    _card(listed, offered, known, held, capacity)
     constrain.refused()
     if listed:
-        _findings(program, listed, tried, held, offered if known else None)
+        _findings(program, listed, held, offered if known else None)
     arrays.picture_of(program)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
@@ -88,33 +93,31 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
 def _findings(
     program: Program,
     listed: Sequence[StepFinding],
-    tried: Fixes,
     held: Sequence[int],
-    above: constrain.Specs | None,
+    above: Specs | None,
 ) -> None:
     with st.container(key="findings", gap=None):
         costs = f"costs, of {bytes_text(held[0])} held"
         st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
-            fix = tried.get(each.path)
-            copied = constrain.copied_bytes(program, fix) if fix else 0
+            fix = dict(each.specs) or None
+            copied = copied_bytes(program, fix) if fix else 0
             saved = held[at] - held[at + 1]
             costs = "time" if each.kind in _COST_TIME else bytes_text(saved) * (saved > 0)
-            _finding(at, each, copied, costs, fix, fix is not None and fix is above)
+            _finding(at, each, copied, costs, fix, fix is not None and fix == above)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
 
 
 def _card(
     listed: Sequence[StepFinding],
-    tried: Fixes,
-    offered: constrain.Specs | None,
+    offered: Specs | None,
     known: WhatIf | None,
     held: Sequence[int],
     capacity: int,
 ) -> None:
     with st.container(key="answer-wrong"):
-        badges = cards.headline(plain(_first(listed, tried)))
+        badges = cards.headline(plain(_first(listed)))
         room = f"of {bytes_text(capacity)} HBM" if capacity else ""
         if known and len(known.figures) > 1:
             badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
@@ -132,7 +135,7 @@ def _card(
         with st.container(horizontal=True, vertical_alignment="center"):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
-            constrain.offer(offered, known, bool(tried))
+            constrain.offer(offered, known, any(each.specs for each in listed))
 
 
 def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
@@ -140,9 +143,7 @@ def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> No
     st.html(peak.bars(rows, capacity))
 
 
-def _listed(
-    program: Program, tried: Fixes, compiled: StrategyResult | None = None
-) -> list[StepFinding]:
+def _listed(program: Program, compiled: StrategyResult | None = None) -> list[StepFinding]:
     """Returns the findings by what their fixes save, then by their bytes, the largest first. Before
     them are those that cost time, unless the program does not fit.
     """
@@ -151,33 +152,33 @@ def _listed(
     first = () if prediction and not prediction.fits else _COST_TIME
     return sorted(
         every,
-        key=lambda e: (e.kind not in first, -_saved(e, program, tried), -e.bytes_per_device),
+        key=lambda e: (e.kind not in first, -_saved(e, program), -e.bytes_per_device),
     )
 
 
-def _saved(each: StepFinding, program: Program, tried: Fixes) -> int:
+def _saved(each: StepFinding, program: Program) -> int:
     """Returns the bytes that the fix of a finding saves on a device; 0 where that is not known."""
-    if (fix := tried.get(each.path)) is not None:
-        return constrain.held_bytes(program, {}) - constrain.held_bytes(program, fix)
+    if each.specs:
+        return held_bytes(program, {}) - held_bytes(program, dict(each.specs))
     return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
 
 
-def _held(listed: Sequence[StepFinding], program: Program, tried: Fixes) -> list[int]:
+def _held(listed: Sequence[StepFinding], program: Program) -> list[int]:
     """Returns what a device holds of arguments and of results beside arguments that are not donated:
     first as it is, then with each fix and those before it.
     """
     specs: dict[str, Spec] = {}
     donated: list[str] = []
     cast = 0
-    held = [constrain.held_bytes(program, specs, constrain.held_twice(program))]
+    held = [held_bytes(program, specs, held_twice(program))]
     for each in listed:
-        specs |= tried.get(each.path, {})
+        specs |= dict(each.specs)
         if each.kind == "missing_donation":
             donated.append(each.path)
-        elif each.path not in tried:
-            cast += _saved(each, program, tried)
-        twice = constrain.held_twice(program, donated)
-        held.append(constrain.held_bytes(program, specs, twice) - cast)
+        elif not each.specs:
+            cast += _saved(each, program)
+        twice = held_twice(program, donated)
+        held.append(held_bytes(program, specs, twice) - cast)
     return held
 
 
@@ -189,11 +190,11 @@ def _count(listed: Sequence[StepFinding]) -> str:
     return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
 
 
-def _first(listed: Sequence[StepFinding], tried: Fixes) -> str:
+def _first(listed: Sequence[StepFinding]) -> str:
     if not listed:
         return "Nothing stands out."
     first = listed[0]
-    has_others = first.kind == "replicated" and len(tried.get(first.path, ())) > 1
+    has_others = first.kind == "replicated" and len(first.specs) > 1
     return _TITLES[first.kind][1].format(f"{first.path}{' and its optimizer state' * has_others}")
 
 
@@ -202,7 +203,7 @@ def _finding(
     each: StepFinding,
     copied: int,
     costs: str,
-    fix: constrain.Specs | None,
+    fix: Specs | None,
     is_above: bool,
 ) -> None:
     rest = each.sentence.removeprefix(each.path).strip()
@@ -241,9 +242,8 @@ def example(described: Described) -> None:
     program = Program(described, described.mesh)
     held = arrays.on_device(program)
     placed = treemap.tiles(held)
-    tried = constrain.fixes(program)
-    listed = _listed(program, tried)
-    st.markdown(f"**An example.** {plain(_first(listed, tried))}")
+    listed = _listed(program)
+    st.markdown(f"**An example.** {plain(_first(listed))}")
     chart = treemap.chart(placed, arrays.odd(program))
     st.vega_lite_chart(chart, alt=treemap.alt(placed), key="example-picture")
 

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from bench.exported import abstract_mesh, written
 from bench.lost_batches import PLANTED
+from spmd_core.advice import over_most
 from spmd_core.answers import WhatIf
 from spmd_core.experiment import as_exported, link
 from spmd_core.facts import Estimate
@@ -20,7 +21,7 @@ from spmd_core.runs.events import Partitioned
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.programs import arrays, constrain, door, peak, treemap
+from spmd_lab.ui.programs import arrays, door, peak, treemap
 from tests.layers import ROOT
 
 PARSER = programs._parser  # that of a dashboard
@@ -77,7 +78,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
         "3. Odd one out",
     ]
     assert words.endswith(
-        "Its spec names no axis: shard a dim. 2.0 GiB of it, not donated, is held twice."
+        "Its spec names no axis: try P(None, ('fsdp', 'tensor')). 2.0 GiB of it, not donated, is held twice."
     )
     assert found[2].startswith("3. Odd one out `params/layers/3/up` has P(None,")
     # of arguments and the moments that are held twice, each fix after those above it
@@ -216,7 +217,7 @@ def test_a_pattern_that_matches_no_argument_is_a_finding_that_no_specs_mend(scre
 )
 def test_the_dim_that_the_most_devices_divide_is_sharded_over_them(shape, mesh, spec):
     described = door.described_example()
-    assert constrain._over_most(shape, Program(described, mesh)) == spec
+    assert over_most(shape, Program(described, mesh)) == spec
 
 
 def test_a_link_meets_a_process_that_propagates_and_nothing_is_compiled(screen):

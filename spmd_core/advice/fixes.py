@@ -1,0 +1,100 @@
+"""The specs that mend what is wrong with a program, and what a device holds with them."""
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeVar
+
+from spmd_core.fields import Spec
+from spmd_core.workloads import VALUE, Finding, Program, device_bytes, findings
+
+T = TypeVar("T")
+Specs = Mapping[str, Spec]  # by pattern of arguments, or by @file:line of a value
+_BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
+
+
+def mending(group: Sequence[Finding], program: Program) -> Specs:
+    """Returns the specs that mend findings of one kind: of an odd array those of its layers, of a
+    replicated one these too, else the dim that the most devices divide. None of a pattern that
+    matches no argument, nor of an array that no axis divides.
+    """
+    first, patterns = group[0], program.described.patterns
+    if first.kind not in _BY_SPECS or first.path not in patterns:
+        return {}
+    of = {each.leaf.path: each for each in program.arguments()}
+    specs = {
+        patterns[path]: each.meant or over_most(of[path].shape, program)
+        for each in group
+        for path in (each.path, *(each.others if each.kind == "replicated" else ()))
+    }
+    is_less = first.meant or held_bytes(program, specs) < held_bytes(program, {})
+    return specs if is_less else {}
+
+
+def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:
+    """Returns the bytes of arguments in a device's memory with these specs in front of others, those
+    of the paths `twice` counted twice.
+    """
+    tried = replace(program, specs=tuple(in_front(specs, dict(program.specs)).items()))
+    arguments = tried.arguments()
+    again = [each for each in arguments if each.leaf.path in twice]
+    return device_bytes([*arguments, *again])[0]
+
+
+def copied_bytes(program: Program, specs: Specs) -> int:
+    """Returns the bytes on a device of those arguments with specs that are not donated: the results
+    in their place.
+    """
+    twice, patterns = held_twice(program), program.described.patterns
+    copied = [e for e in program.arguments() if patterns.get(e.leaf.path) in specs]
+    return device_bytes([each for each in copied if each.leaf.path in twice])[0]
+
+
+def held_twice(program: Program, donated: Collection[str] = ()) -> frozenset[str]:
+    """Returns the paths of state that is held twice, since its argument is not donated."""
+    return frozenset(
+        path
+        for each in findings(program)
+        if each.kind == "missing_donation" and each.path not in donated
+        for path in each.others
+    )
+
+
+def in_front(specs: Mapping[str, T], old: Mapping[str, T]) -> dict[str, T]:
+    """Returns old specs with others in front: the first that matches an array counts."""
+    return dict(specs) | {name: spec for name, spec in old.items() if name not in specs}
+
+
+def what_if_words(specs: Specs) -> str:
+    """Returns the words of `what-if` that give a program specs.
+
+    >>> what_if_words({"params/*/up": ((), ("fsdp", "tensor"))})
+    "--spec 'params/*/up=None,fsdp+tensor'"
+    >>> what_if_words({"@model.py:88": (("data",), ())})
+    '--constrain model.py:88=data,None'
+    """
+    words = []
+    for name, spec in specs.items():
+        axes = ",".join("+".join(dim) or "None" for dim in spec)
+        flag = "--constrain" if name.startswith(VALUE) else "--spec"
+        words += [flag, f"{name.removeprefix(VALUE)}={axes}"]
+    return shlex.join(words)
+
+
+def over_most(shape: tuple[int, ...], program: Program) -> Spec:
+    """Returns the spec of the dim that the most devices divide, of equals the last: a table's lookup
+    along its first dim then communicates nothing. A shard narrower than a TPU's 128 lanes is not
+    padded for it: the compiler stores one of 32000 by 64 transposed, f32[32000,64]{0,1:T(8,128)}.
+    """
+    specs: list[Spec] = [((),) * len(shape)]
+    for at, left in enumerate(shape):
+        axes = []
+        for name, size in program.mesh:
+            if size > 1 and left % size == 0:
+                axes, left = [*axes, name], left // size
+        specs.append(tuple(tuple(axes) if dim == at else () for dim in range(len(shape))))
+    sizes = dict(program.mesh)
+    return max(
+        reversed(specs), key=lambda spec: prod(sizes[axis] for axes in spec for axis in axes)
+    )

@@ -60,7 +60,7 @@ from spmd_core.answers.strategies import (
     strategies_table,
     strategy_rows,
 )
-from spmd_core.answers.sweep_sheet import SIZES, point_state, points_table
+from spmd_core.answers.sweep_sheet import SIZES, best_figures, point_state, points_table
 from spmd_core.answers.training_sheet import (
     ABOUT_EVEN,
     CONTEXT_ROWS,
@@ -97,6 +97,7 @@ __all__ = [
     "WhatIf",
     "apart_headline",
     "beaten_words",
+    "best_figures",
     "best_table",
     "better_point",
     "causes",

@@ -1,9 +1,10 @@
 """Sheets of what is varied: the points of a sweep, and sizes on one device and sharded."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from spmd_core.answers.training_sheet import ABOUT_EVEN, Figure, mark_of
 from spmd_core.base import bytes_text, capital, mesh_text
-from spmd_core.facts import Estimate
+from spmd_core.plan import Plan
 from spmd_core.sheets import (
     Cell,
     Column,
@@ -16,10 +17,21 @@ from spmd_core.sheets import (
     size,
     text,
 )
-from spmd_core.surveys import axis_title, mfu_title, point_size_words, row_cost, wins_words
-from spmd_core.sweeps import SizePoint, Sweep, SweepRow, TrainingCost, run_of
+from spmd_core.surveys import (
+    Price,
+    axis_title,
+    mfu_title,
+    of_one_kind,
+    point_size_words,
+    point_title,
+    row_cost,
+    row_run,
+    step_tokens,
+    wins_words,
+)
+from spmd_core.sweeps import SizePoint, Sweep, SweepRow, TrainingCost
 from spmd_core.terms import StepCost, money_text, title
-from spmd_core.words import bound_words, ratio_words
+from spmd_core.words import bound_words, days_text, ratio_words, tokens_text
 
 _STATES = {
     "refused": "cannot be",
@@ -60,7 +72,7 @@ def _span(row: SweepRow) -> tuple[float, float] | None:
 def points_table(
     rows: Sequence[SweepRow],
     place: Place,
-    price: float | Mapping[str, float] | None = None,
+    price: Price = None,
     sweep: Sweep | None = None,
     tokens: float | None = None,
 ) -> Table:
@@ -71,7 +83,7 @@ def points_table(
     first: Column[SweepRow] = text(head, lambda row: row.point.label)
     others = (
         each
-        for each in (*_of_point(sweep), *_of_run(tokens), *_costs(price), _BOUND)
+        for each in (*_of_point(sweep), *_of_run(tokens, price), *_costs(price), _BOUND)
         if each.title != head
     )
     return Sheet((first, *others)).table(rows, place)
@@ -109,26 +121,73 @@ def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
     )
 
 
-def _of_run(tokens: float | None) -> tuple[Column[SweepRow], ...]:
-    def run(row: SweepRow) -> TrainingCost | None:
-        plan = row.point.experiment.plan if row.point.experiment else None
-        span, step_s = _span(row), row.numbers.step_s
-        if plan is None or span is None or not step_s:
-            return None
-        return run_of(Estimate(low=span[0], estimate=step_s, high=span[1]), plan, tokens)
+def _of_run(tokens: float | None, price: Price) -> tuple[Column[SweepRow], ...]:
+    def run(row: SweepRow, of: Callable[[TrainingCost], float | None]) -> float | None:
+        cost = row_run(row, tokens, price)
+        return of(cost) if cost else None
 
-    def days(row: SweepRow) -> float | None:
-        cost = run(row)
-        return cost.days.estimate if cost else None
-
-    def chip_hours(row: SweepRow) -> float | None:
-        cost = run(row)
-        return cost.chip_hours if cost else None
-
-    return number("Days", days), Column("Chip-hours", chip_hours, "{:,.0f}".format)
+    return (
+        number("Days", lambda row: run(row, lambda cost: cost.days.estimate)),
+        Column("Dollars", lambda row: run(row, lambda cost: cost.money), money_text),
+        Column("Chip-hours", lambda row: run(row, lambda cost: cost.chip_hours), "{:,.0f}".format),
+    )
 
 
-def _costs(price: float | Mapping[str, float] | None) -> tuple[Column[SweepRow], ...]:
+_Runs = Sequence[tuple[SweepRow, TrainingCost]]
+
+
+def best_figures(
+    sweep: Sweep, rows: Sequence[SweepRow], tokens: float | None, price: Price = None
+) -> tuple[Figure, ...]:
+    """Returns the point that trains on so many tokens in the fewest days, and that of the fewest
+    dollars, or chip-hours of one kind of chip where a price is missing; none of what is no plan, nor
+    of fewer than two points.
+    """
+    timed = of_one_kind([row for row in rows if row.numbers.step_s])
+    runs = [(row, run) for row in timed if (run := row_run(row, tokens, price))]
+    if len(runs) < 2:
+        return ()
+    kinds = {plan.topology.chip.generation for row, _ in runs if (plan := _plan(row))}
+    days = f"days for {tokens_text(runs[0][1].tokens)}"
+    figures = [_least(sweep, runs, days, lambda run: run.days.estimate, days_text)]
+    if all(run.money is not None for _, run in runs):
+        figures.append(_least(sweep, runs, "dollars", lambda run: run.money or 0.0, money_text))
+    elif len(kinds) == 1:
+        hours = "{:,.0f}".format
+        figures.append(_least(sweep, runs, "chip-hours", lambda run: run.chip_hours, hours))
+    return tuple(figures)
+
+
+def _least(
+    sweep: Sweep,
+    runs: Sequence[tuple[SweepRow, TrainingCost]],
+    unit: str,
+    of: Callable[[TrainingCost], float],
+    words: Callable[[float], str],
+) -> Figure:
+    """Returns the point that needs least, and how many others have a range that meets its own."""
+    (best, least), *others = sorted(runs, key=lambda each: of(each[1]))
+    most = of(least) * least.days.high / least.days.estimate
+    even = [each for each in others if of(each[1]) * _lowest(each[1]) <= most]
+    parts = [f"at {point_title(sweep, best.point)}"]
+    if (plan := _plan(best)) and len({each.tokens for row, _ in runs if (each := _plan(row))}) > 1:
+        parts.append(step_tokens(plan))
+    if even:
+        named = point_title(sweep, even[0][0].point) if len(even) == 1 else f"{len(even)} more"
+        is_alike = mark_of(of(least), of(even[-1][1])) == ABOUT_EVEN
+        parts.append(f"{'about even with' if is_alike else 'cannot tell from'} {named}")
+    return Figure(f"Fewest {unit}", words(of(least)), ", ".join(parts))
+
+
+def _lowest(run: TrainingCost) -> float:
+    return run.days.low / run.days.estimate
+
+
+def _plan(row: SweepRow) -> Plan | None:
+    return row.point.experiment.plan if row.point.experiment else None
+
+
+def _costs(price: Price) -> tuple[Column[SweepRow], ...]:
     wide: tuple[Place, ...] = ("terminal",) if price else _WIDE
     cost: Callable[[SweepRow], StepCost] = lambda row: row_cost(row, price)  # noqa: E731
     return (

@@ -190,7 +190,12 @@ def even_mark(answer: TrainingAnswer) -> str:
     runs = [row.run for row in answer.even if row.run]
     paid = answer.by == "dollars"
     values = [run.money or 0.0 if paid else run.days.estimate for run in runs]
-    return _CANNOT_TELL if values and values[-1] > _MOST_ALIKE * values[0] else ABOUT_EVEN
+    return mark_of(values[0], values[-1]) if values else ABOUT_EVEN
+
+
+def mark_of(least: float, most: float) -> str:
+    """Returns the verdict of estimates whose intervals meet, by the ends of their span."""
+    return _CANNOT_TELL if most > _MOST_ALIKE * least else ABOUT_EVEN
 
 
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:

@@ -80,6 +80,8 @@ def main(arguments: Namespace) -> int:
     experiment = _asked(arguments)
     arguments.meshes = BEST if arguments.mesh == BEST else "kept"
     if arguments.sweep:
+        if not experiment.plan:
+            _check_no_plan(arguments, experiment, "tokens")
         strategies = {"strategies": [arguments.strategy]} if arguments.strategy else {}
         return predict_sweep.main(arguments, experiment.vary(**strategies))
     if experiment.plan:
@@ -120,7 +122,7 @@ def _meaningless(
             "an estimate compiles nothing",
         ),
         (not arguments.sweep, "no --sweep", scaling, "add --sweep chips=8,64,512"),
-        (arguments.sweep, "--sweep", given & {"trace", "remedies", "tokens"}, _ONE_BY_ONE),
+        (arguments.sweep, "--sweep", given & {"trace", "remedies"}, _ONE_BY_ONE),
         (not given & {"keep", "trace"}, "no --keep or --trace", given & {"force"}, "leave it out"),
     )
 
@@ -331,6 +333,17 @@ def _stored_trace(lab: Lab, result: Result) -> str | None:
     return traces_text(step, names_of, row_words)
 
 
+def _check_no_plan(arguments: Namespace, experiment: Experiment, *names: str) -> None:
+    """Raises RequestError where an argument is given that only a model's training step has."""
+    for name in names:
+        if getattr(arguments, name):
+            raise refuse(
+                f"--{name} of workload {experiment.workload}",
+                "is not available",
+                "leave it out: it is for models' training steps",
+            )
+
+
 def _of_program(arguments: Namespace, experiment: Experiment) -> int:
     if not experiment.place.is_absent:
         raise refuse(
@@ -338,13 +351,7 @@ def _of_program(arguments: Namespace, experiment: Experiment) -> int:
             "is not a TPU topology",
             "name one with --target, for example tpu:v5e:4x4",
         )
-    for name in ("keep", "estimate", "tokens"):
-        if getattr(arguments, name):
-            raise refuse(
-                f"--{name} of workload {experiment.workload}",
-                "is not available",
-                "leave it out: it is for models' training steps",
-            )
+    _check_no_plan(arguments, experiment, "keep", "estimate", "tokens")
     strategy = arguments.strategy or next(
         (name for name in experiment.strategies if name != "single"), experiment.strategies[0]
     )

@@ -5,16 +5,16 @@ as a table or as JSON.
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from spmd_core.answers import points_table
+from spmd_core.answers import best_figures, points_table
 from spmd_core.base import numbered, refuse
 from spmd_core.commands.waiting import show_progress, wait
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.runs import RunStatus
 from spmd_core.sheets import sheet_lines
-from spmd_core.surveys import row_cost, sweep_headline, sweep_notes
+from spmd_core.surveys import Price, row_cost, row_run, sweep_headline, sweep_notes
 from spmd_core.sweeps import (
     VARIABLES,
     Asked,
@@ -65,7 +65,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
     points = variants(sweep)
     if arguments.estimate:
         rows = curves(points, [estimated(point) for point in points])
-        _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
+        _print(sweep, rows, arguments)
         return 0 if any(row.outcome.state == "not compiled" for row in rows) else 1
     lab, asked = Lab.open(serve=False), Asked()
     known = look(lab, points)
@@ -85,7 +85,7 @@ def main(arguments: Namespace, base: Experiment) -> int:
         interrupted = True
         batch.close()
     rows = curves(points, look(lab, points, asked))
-    _print(sweep, rows, arguments.json, arguments.price_per_chip_hour)
+    _print(sweep, rows, arguments)
     if interrupted:
         return 130
     return 0 if any(row.outcome.numbers is not None for row in rows) else 1
@@ -122,16 +122,23 @@ def _wait(lab: Lab, point: SweepPoint, asked: Asked, timeout_s: float, named: se
         lab.wait(run, on_change=shown)
 
 
-def _print(
-    sweep: Sweep, rows: Sequence[SweepRow], as_json: bool, price: Mapping[str, float] | None
-) -> None:
+def _json(row: SweepRow, price: Price, tokens: float | None) -> dict[str, object]:
+    run = row_run(row, tokens, price)
+    training = {"training": run.model_dump()} if run else {}
+    return row_json(row) | row_cost(row, price).to_json() | training
+
+
+def _print(sweep: Sweep, rows: Sequence[SweepRow], arguments: Namespace) -> None:
+    price, tokens = arguments.price_per_chip_hour, arguments.tokens
     show_progress()
-    if as_json:
-        print(json.dumps([row_json(row) | row_cost(row, price).to_json() for row in rows]))
+    if arguments.json:
+        print(json.dumps([_json(row, price, tokens) for row in rows]))
         return
     if answer := sweep_headline(sweep, rows):
         print(f"{answer}\n")
-    print("\n".join(sheet_lines(points_table(rows, "terminal", price, sweep))))
+    if best := best_figures(sweep, rows, tokens, price):
+        print("\n".join(f"{each.title}: {each.value} {each.more}" for each in best), end="\n\n")
+    print("\n".join(sheet_lines(points_table(rows, "terminal", price, sweep, tokens))))
     for row in rows:
         if words := row_json(row)["words"]:
             print(f"{row.point.label}: {words}")

@@ -13,6 +13,7 @@ from spmd_core.commands import predict, search
 from spmd_core.lab import Lab
 from spmd_core.plan import PRESETS
 from spmd_core.results import Result
+from spmd_core.terms import money_text
 from tests.commands.calls import told
 from tests.labs import HASTY, PATIENCE_S, ROOT, until
 from tests.specs import LONGEST_COMPILE
@@ -119,6 +120,10 @@ def test_predict_answers_from_the_store_what_the_same_versions_predicted(spec):
             "mesh x=4 of 4 devices is larger than target tpu:v5e:1x1 with 1",
         ),
         (("--estimate",), "--estimate of workload layer is not available"),
+        (
+            ("--sweep", "chips=8,64", "--tokens", "1T"),
+            "--tokens of workload layer is not available",
+        ),
         (("--keep", "kept.json"), "--keep of workload layer is not available"),
         (("--model", "scaled:1"), "--model with a spec means nothing: say it in the spec"),
         (("--compiler-flags", "xla_a=1"), "--compiler-flags with a spec means nothing"),
@@ -371,3 +376,8 @@ def test_each_point_of_a_sweep_costs_the_price_of_its_own_kind():
     for each, dollars, price in zip(free[1:], spent[1:], (4.2, 2.7), strict=True):
         assert dollars == pytest.approx(each["chip_seconds"] / 3600 * price)
     assert "Cost per billion tokens" in told(*words, *given).stdout
+    trained = (*words, "--tokens", "1T", "--price-per-chip-hour", "v5e=1.2,v5p=4.2,v6e=2.7")
+    runs = [each["training"] for each in json.loads(told(*trained, "--json").stdout)]
+    assert [run["money"] / run["chip_hours"] for run in runs] == pytest.approx([1.2, 4.2, 2.7])
+    least = min(run["money"] for run in runs)
+    assert f"\nFewest dollars: {money_text(least)} at TPU v" in told(*trained).stdout

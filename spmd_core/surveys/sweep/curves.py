@@ -8,7 +8,15 @@ from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import fell_most, knee_words, scaling_notes
-from spmd_core.sweeps import SizePoint, Sweep, SweepPoint, SweepRow, begins
+from spmd_core.sweeps import (
+    SizePoint,
+    Sweep,
+    SweepPoint,
+    SweepRow,
+    TrainingCost,
+    begins,
+    run_of,
+)
 from spmd_core.terms import StepCost, cost, mfu_words, title
 from spmd_core.words import bound_words, paired_words, ratio_words, share_words
 
@@ -17,12 +25,31 @@ NOTABLE = 0.05  # of the step: exposed communication worth a word
 _ALIKE = 0.02  # closer than this, two estimates are equal
 
 
-def row_cost(row: SweepRow, price: float | Mapping[str, float] | None = None) -> StepCost:
+Price = float | Mapping[str, float] | None  # dollars per chip-hour, or by kind of chip
+
+
+def row_cost(row: SweepRow, price: Price = None) -> StepCost:
     """What the step of a point costs; `price` in dollars per chip-hour, or by kind of chip."""
-    numbers, experiment = row.numbers, row.point.experiment
-    if isinstance(price, Mapping):
-        price = price.get(get_topology(experiment.target).chip.generation) if experiment else None
-    return cost(numbers.chip_seconds, numbers.tokens_per_s_per_chip, price, numbers.mfu)
+    numbers = row.numbers
+    each = _price_of(row, price)
+    return cost(numbers.chip_seconds, numbers.tokens_per_s_per_chip, each, numbers.mfu)
+
+
+def row_run(row: SweepRow, tokens: float | None, price: Price = None) -> TrainingCost | None:
+    """Returns what training the plan of a point on so many tokens takes; None of what is no plan, and
+    of a point without a time.
+    """
+    plan = row.point.experiment.plan if row.point.experiment else None
+    if plan is None or not row.numbers.low_s or not row.numbers.high_s:
+        return None
+    return run_of(row.numbers.time, plan, tokens, _price_of(row, price))
+
+
+def _price_of(row: SweepRow, price: Price) -> float | None:
+    if not isinstance(price, Mapping):
+        return price
+    experiment = row.point.experiment
+    return price.get(get_topology(experiment.target).chip.generation) if experiment else None
 
 
 def axis_title(sweep: Sweep) -> str:
@@ -54,7 +81,7 @@ def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
 
 def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
     every = [row for row in rows if row.numbers.step_s]
-    timed = _of_one_kind(every)
+    timed = of_one_kind(every)
     if len(timed) > 1:
         most = max(row.point.chips for row in rows)
         yield from (bends := knee_words(sweep, timed, most))[:1]
@@ -75,8 +102,8 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
         yield f"{points_words(sweep, failed)} failed to compile."
 
 
-def _of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:
-    """The compiled points or the estimated ones, whichever are more: they are not compared."""
+def of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:
+    """Returns the compiled points or the estimated ones, whichever are more: they are not compared."""
     compiled = [row for row in timed if not row.is_estimated]
     guessed = [row for row in timed if row.is_estimated]
     return compiled if len(compiled) >= len(guessed) else guessed

@@ -62,6 +62,7 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
     now = draft["options"].get("model", models[0])
     model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
     if not has_chips:
+        _number("tokens", "Tokens (billions)", _TOKENS_E9, 100.0, _LEAST_E9)
         kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
         if chosen in CHIPS and chosen != kind:
             target = nearest_of_chips(chosen, _chips(draft, kind)).target

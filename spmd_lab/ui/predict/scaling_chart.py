@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from spmd_core.base import mesh_text
 from spmd_core.surveys import GOOD, Knee, knee, point_title
 from spmd_core.sweeps import Scaling, Sweep, SweepRow
 from spmd_core.words import predictions
@@ -26,6 +27,7 @@ _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
 _NAME = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, "lineBreak": "\n"}
+_BEND_PX = 26  # above the curves, for two lines of words
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 
@@ -53,7 +55,9 @@ def scaling_chart(
     for each in chart["layer"]:
         each["encoding"] = {**each["encoding"], "color": color}
     chart["title"] |= {"subtitle": _key([*values, *known]), "subtitleColor": QUIET}
-    x, y = chart["encoding"]["x"], _y_axis(chart["encoding"]["y"], [*values, *known])
+    x = chart["encoding"]["x"]
+    bends = _bends(sweep, curves.values(), x)
+    y = _y_axis(chart["encoding"]["y"], [*values, *known], _BEND_PX if bends else 0)
     x["scale"] |= {"range": [12, {"expr": f"width - {_LABEL_PX}"}]}
     filled = POINT | {"filled": True}
     chart["layer"] = [
@@ -61,7 +65,7 @@ def scaling_chart(
         *chart["layer"],
         layer(known, filled, x=x, y=y, color=color, tooltip=tips(sweep, "efficiency")),
         *_numbers(drawn, x, y, color),
-        *_bends(sweep, curves.values(), x),
+        *bends,
     ]
     return chart
 
@@ -78,13 +82,19 @@ def span_words(row: SweepRow) -> str:
     return f"{100 * low:.0f} to {high:.0%}" * bool(row.efficiency_span)
 
 
+def mesh_of(row: SweepRow) -> str:
+    """Returns the mesh of a point in words; "" of one that is refused."""
+    return mesh_text(row.point.experiment.mesh, " ") if row.point.experiment else ""
+
+
 def _values(sweep: Sweep, name: str, rows: Sequence[SweepRow]) -> list[Row]:
     return [
         {**value_of(sweep, row, 100 * row.efficiency, low, high, words), "kind": name}
         for row in rows
         if row.efficiency is not None
         for low, high in [[100 * end for end in row.efficiency_span or (row.efficiency,) * 2]]
-        for words in [", ".join(filter(None, (f"{row.efficiency:.1%}", span_words(row))))]
+        for parts in [(f"{row.efficiency:.1%}", span_words(row), mesh_of(row))]
+        for words in [", ".join(filter(None, parts))]
     ]
 
 
@@ -113,13 +123,15 @@ def _key(values: Sequence[Row]) -> str:
     return ", ".join(words for words, is_drawn in parts.items() if is_drawn)
 
 
-def _y_axis(y: Spec, values: Sequence[Row]) -> Spec:
+def _y_axis(y: Spec, values: Sequence[Row], above_px: int) -> Spec:
+    """Returns the axis with room for the numbers at the highest points and pixels above these."""
     ends = (float(str(value[end])) for value in values for end in ("low", "high"))
     shares = [100 * GOOD, 100.0, *ends]
     apart = 10 if min(shares) > 40 else 20
     low, high = max(0, apart * math.floor((min(shares) - 6) / apart)), max(shares) + 8
-    y["scale"] |= {"domain": [low, high], "nice": False}
     ticks = list(range(low, math.ceil(high), apart))
+    high += (high - low) * above_px / (HEIGHT_PX - above_px)
+    y["scale"] |= {"domain": [low, high], "nice": False}
     y["axis"] = {"values": ticks, "tickCount": len(ticks)}
     return y
 

@@ -2,13 +2,13 @@
 table to open each point from.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.answers import Figure, point_state, points_table
+from spmd_core.answers import Figure, best_figures, point_state, points_table
 from spmd_core.base import RequestError, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
@@ -47,14 +47,30 @@ from spmd_lab.ui import cards, choices, exports, links, price, state
 from spmd_lab.ui.charts.base import Spec
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, question, sweep_charts
-from spmd_lab.ui.predict.scaling_chart import SCALING, scaling_alt, scaling_chart, span_words
+from spmd_lab.ui.predict.scaling_chart import (
+    SCALING,
+    mesh_of,
+    scaling_alt,
+    scaling_chart,
+    span_words,
+)
 from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal, refused
 from spmd_lab.ui.tables import table_frame
 
 _CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 # of a point, whose others are in the CSV
-_SHOWN = ("Mesh", "State", "Step", "Efficiency", "Days", "Chip-hours", "Memory", "Bound by")
+_SHOWN = (
+    "Mesh",
+    "State",
+    "Step",
+    "Efficiency",
+    "Days",
+    "Dollars",
+    "Chip-hours",
+    "Memory",
+    "Bound by",
+)
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
@@ -90,29 +106,41 @@ def show(
         replace(each, outcome=row.outcome, exposed_share=row.exposed_share)
         for row, each in zip(rows, alike, strict=True)
     ]
+    total = _total_batch(sweep)
     with st.container(border=True, key="answer"):
-        others = _charts(sweep, alike, compiled)
-        for words, each in _reasons(sweep, rows).items():
-            st.caption(plain(f"{points_words(sweep, each)}: {words}"))
+        others = _charts(sweep, alike, compiled, total)
+        _reasons(sweep, rows)
         if not sentence:
             compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
-    _table(sweep, rows, bool(compiled))
+    _table(sweep, rows, is_guess=bool(compiled))
     _downloads(downloads or st.container(), sweep, rows)
+    _folded(sweep, alike, total, others)
+
+
+def _folded(
+    sweep: Sweep, rows: Sequence[SweepRow], total: Sequence[SweepRow], others: dict[str, Spec]
+) -> None:
+    """Draws what is made where it is opened: the meshes of the same total batch, the other curves."""
+    if total:
+        with st.expander("Same total batch: every mesh", key="total", on_change="rerun") as folded:
+            if folded.open:
+                _table(replace(sweep, scaling="strong"), total, ("State",))
     with st.expander("Every curve", key="curves", on_change="rerun") as folded:
         if folded.open:
             columns = st.columns(_COLUMNS)
             for place, (name, chart) in enumerate(others.items()):
                 with columns[place % _COLUMNS]:
-                    _chart(sweep, alike, name, chart)
+                    _chart(sweep, rows, name, chart)
 
 
-def _reasons(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
-    """Returns the points without a place on the curves, by the reason, each reason once."""
+def _reasons(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
+    """Draws the points without a place on the curves, by the reason, each reason once."""
     reasons: dict[str, list[SweepRow]] = {}
     for row in rows:
         if words := row.point.refusal or _failed(sweep, row):
             reasons.setdefault(words, []).append(row)
-    return reasons
+    for words, each in reasons.items():
+        st.caption(plain(f"{points_words(sweep, each)}: {words}"))
 
 
 def _failed(sweep: Sweep, row: SweepRow) -> str:
@@ -219,25 +247,35 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     text = _values(variable, experiment, variable.text_of(values), fresh)
     scaling, meshes = _WEAK, _KEPT
     if variable.scales:
-        scaling = st.selectbox(
-            "Scaling",
-            list(SCALING),
-            key=_seeded("sweep:scaling", linked.scaling if linked else _WEAK, fresh),
-            format_func=lambda name: SCALING[name],
-            help=_SCALING_HELP,
-        )
-        if experiment.plan and scaling == "strong":
-            meshes = st.segmented_control(
-                "Meshes",
-                list(_MESHES),
-                key=_seeded("sweep:meshes", linked.meshes if linked else BEST, fresh),
-                format_func=lambda name: _MESHES[name],
-                required=True,
-            )
+        scaling, meshes = _ways_to_scale(experiment, linked, fresh)
+    if experiment.plan:
+        price.field(experiment.plan.topology.chip.generation)
     try:
-        return parse_sweep(experiment, f"{vary}={text}", scaling, meshes or _KEPT), None
+        return parse_sweep(experiment, f"{vary}={text}", scaling, meshes), None
     except RequestError as error:
         return None, str(error)
+
+
+def _ways_to_scale(
+    experiment: Experiment, linked: Sweep | None, fresh: bool
+) -> tuple[Scaling, Meshes]:
+    scaling = st.selectbox(
+        "Scaling",
+        list(SCALING),
+        key=_seeded("sweep:scaling", linked.scaling if linked else _WEAK, fresh),
+        format_func=lambda name: SCALING[name],
+        help=_SCALING_HELP,
+    )
+    if not experiment.plan or scaling == "weak":
+        return scaling, _KEPT
+    meshes = st.segmented_control(
+        "Meshes",
+        list(_MESHES),
+        key=_seeded("sweep:meshes", linked.meshes if linked else BEST, fresh),
+        format_func=lambda name: _MESHES[name],
+        required=True,
+    )
+    return scaling, meshes or _KEPT
 
 
 def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
@@ -314,7 +352,10 @@ _EFFICIENCY = (
 
 
 def _charts(
-    sweep: Sweep, rows: Sequence[SweepRow], compiled: Sequence[SweepRow]
+    sweep: Sweep,
+    rows: Sequence[SweepRow],
+    compiled: Sequence[SweepRow],
+    total: Sequence[SweepRow],
 ) -> dict[str, Spec]:
     """Draws the answer, with the curve that decides it, compiled points beside those of the rows,
     and where the time of each point goes. Returns the other curves.
@@ -324,16 +365,7 @@ def _charts(
         return {}
     first = next(iter(drawn))
     timed = scaled_rows(rows) if sweep.variable.scales else []
-    total = _total_batch(sweep)
-    if answer := _headline(sweep, rows, timed, total):
-        is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
-        badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
-        if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
-            badges.badge(f"May be below {GOOD:.0%}", color="orange")
-        more = [*sweep_notes(sweep, rows), *(_EFFICIENCY if timed else ()), _READING]
-        lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
-        cards.how_sure(badges).markdown("\n".join(lines))
-        draw_figures(_figures(sweep, timed, scaled_rows(total)), ())
+    _answer(sweep, rows, timed, total)
     left, right = st.columns(_COLUMNS, gap="medium")
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
@@ -355,6 +387,24 @@ def _charts(
     return {name: chart for name, chart in drawn.items() if name != first}
 
 
+def _answer(
+    sweep: Sweep, rows: Sequence[SweepRow], timed: Sequence[SweepRow], total: Sequence[SweepRow]
+) -> None:
+    """Draws the headline and its figures: how far it scales, and which point is best for what."""
+    if not (answer := _headline(sweep, rows, timed, total)):
+        return
+    is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
+    badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
+    if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
+        badges.badge(f"May be below {GOOD:.0%}", color="orange")
+    more = [*sweep_notes(sweep, rows), *(_EFFICIENCY if timed else ()), _READING]
+    lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
+    cards.how_sure(badges).markdown("\n".join(lines))
+    reached, grown = _figures(sweep, timed, scaled_rows(total))
+    best = best_figures(sweep, rows, question.tokens(), price.by_kind())
+    draw_figures((*reached, *best), grown)
+
+
 def _headline(
     sweep: Sweep,
     rows: Sequence[SweepRow],
@@ -374,27 +424,28 @@ def _headline(
 
 def _figures(
     sweep: Sweep, timed: Sequence[SweepRow], total: Sequence[SweepRow]
-) -> Iterator[Figure]:
-    """Yields what the last point of a scaling sweep reaches, what it needs, and what grew most."""
+) -> tuple[list[Figure], list[Figure]]:
+    """Returns the efficiency of the last point of a scaling sweep, each way to scale; its step, and
+    what grew most.
+    """
     if not timed:
-        return
+        return [], []
     last, (cause, share) = timed[-1], grown_most(timed[0], timed[-1])
     at = point_title(sweep, last.point)
     of = f"{span_words(last)}, {SCALING[sweep.scaling].lower()}"
-    yield Figure(f"Efficiency at {at}", f"{last.efficiency or 0.0:.0%}", of)
+    reached = [Figure(f"Efficiency at {at}", f"{last.efficiency or 0.0:.0%}", of)]
     if total and sweep.base.plan:
-        same, of = total[-1], step_tokens(sweep.base.plan)
-        yield Figure(
-            SCALING["strong"], f"{same.efficiency or 0.0:.0%}", f"{span_words(same)}, {of}"
-        )
+        same = total[-1]
+        more = ", ".join((span_words(same), step_tokens(sweep.base.plan), mesh_of(same)))
+        reached.append(Figure(SCALING["strong"], f"{same.efficiency or 0.0:.0%}", more))
     time = last.numbers.time
     span = f"{RANGE} {span_text(time.low, time.high)}" if time and last.numbers.low_s else ""
     slices = f"{last.point.slices} slices over DCN" if last.point.slices > 1 else ""
     span = ", ".join(filter(None, (span, slices)))
-    yield Figure(f"Step at {at}", seconds_text(last.numbers.step_s), span)
+    step = Figure(f"Step at {at}", seconds_text(last.numbers.step_s), span)
     by = ", assumed" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
-    yield Figure("Grows most", share_words(cause) or "nothing", grows)
+    return reached, [step, Figure("Grows most", share_words(cause) or "nothing", grows)]
 
 
 def _total_batch(sweep: Sweep) -> Sequence[SweepRow]:
@@ -410,9 +461,12 @@ def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec, more:
     st.vega_lite_chart(chart, alt=alt, key=f"sweep:{name}")
 
 
-def _table(sweep: Sweep, rows: Sequence[SweepRow], is_guess: bool) -> None:
+def _table(
+    sweep: Sweep, rows: Sequence[SweepRow], left_out: tuple[str, ...] = (), is_guess: bool = False
+) -> None:
     base = links.base_address("predict")
-    listed = table_frame(points_table(rows, "screen", sweep=sweep, tokens=question.tokens()))
+    prices, tokens = price.by_kind(), question.tokens()
+    listed = table_frame(points_table(rows, "screen", prices, sweep, tokens))
     first, *others = listed.columns
     pages = {
         label: links.path(row.point.experiment, row.outcome.run, "predict")
@@ -422,15 +476,17 @@ def _table(sweep: Sweep, rows: Sequence[SweepRow], is_guess: bool) -> None:
     def named(label: str) -> str:
         return f"[{plain(label)}]({base}{pages[label]})" if pages[label] else plain(label)
 
-    shown = listed[[first, *(name for name in _SHOWN if name in others)]]
+    left_out += ("Chip-hours",) * ("Dollars" in others)
+    kept = [name for name in _SHOWN if name in others and name not in left_out]
+    shown = listed[[first, *kept]]
     guessed = {"Efficiency": "Efficiency, estimated"} if is_guess else {}
-    days = {"Days": f"Days for {tokens_text(question.tokens())}"}
+    days = {"Days": f"Days for {tokens_text(tokens)}"}
     shown = shown.rename(columns=guessed | days)
     draw_table(shown, named=named)
 
 
 def _downloads(place: DeltaGenerator, sweep: Sweep, rows: Sequence[SweepRow]) -> None:
-    dollars = price.now()  # a download is made later, outside of the screen's script
+    dollars = price.by_kind()  # a download is made later, outside of the screen's script
     file, words = f"sweep-{sweep.vary}.csv", "All points with their numbers, in seconds and bytes."
 
     def made() -> str:

@@ -157,6 +157,8 @@ def curve(
         mark = POINT | {"filled": not estimated}
         layers.append(layer(points, mark, **on_curve, tooltip=tips(sweep, title)))
     above = HEADING | {"text": title + (", logarithmic" if log else "")}
+    if any(value.get("estimated") for value in values):
+        above |= {"subtitle": "○ estimated", "subtitleColor": QUIET}
     return layered(layers, HEIGHT_PX, encoding={"x": x, "y": y}, title=above) | {
         "config": CONFIG_OF_SWEEP
     }

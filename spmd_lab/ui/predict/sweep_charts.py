@@ -10,6 +10,7 @@ from spmd_core.sweeps import Sweep, SweepRow
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import (
     BYTES,
+    QUIET,
     SECONDS,
     TOP,
     Row,
@@ -50,6 +51,8 @@ _CROSS = {
     "size": 110,
     "color": CROSSED,
 }
+_LIMIT = {"type": "text", "align": "right", "dy": -7, "fontWeight": 600, "color": CROSSED}
+_NEEDED = _LIMIT | {"align": "left", "dy": -10}
 _KINDS_LEGEND = TOP | {"columns": 2, "labelLimit": 130}  # a chart of three
 
 
@@ -175,15 +178,17 @@ class _Memory:
             needed = point.expected_bytes if peak is None else peak
             needs = "" if needed is None else f"{bytes_text(needed)} needed, "
             text = f"does not fit: {needs}{capacity}"
-            self._add(self.too_large, row, point.capacity_bytes, text)
+            self._add(self.too_large, row, point.capacity_bytes, text, needs.removesuffix(", "))
         elif peak is not None and not row.is_estimated:
             self._add(self.compiled, row, peak, f"{bytes_text(peak)} by the compiler")
         elif (expected := point.expected_bytes) is not None:
             self._add(self.estimated, row, expected, f"{bytes_text(expected)} by its sizes")
 
-    def _add(self, points: list[Row], row: SweepRow, count: float, text: str) -> None:
+    def _add(
+        self, points: list[Row], row: SweepRow, count: float, text: str, needs: str = ""
+    ) -> None:
         y = count / self.size
-        points.append({**place(self.sweep, row), "y": y, "text": text})
+        points.append({**place(self.sweep, row), "y": y, "text": text, "needs": needs})
         self.highest = max(self.highest, y)
 
 
@@ -199,7 +204,7 @@ def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
             memory.add_row(row)
     chart = curve(sweep, rows, memory.compiled, f"Memory per device ({name})", zero=True)
     y = chart["encoding"]["y"]
-    y["scale"]["domainMax"] = 1.1 * (memory.highest or 1.0)  # a cross stays in sight
+    y["scale"]["domainMax"] = 1.2 * (memory.highest or 1.0)  # a cross stays in sight
     shared = {"x": chart["encoding"]["x"], "y": y, "tooltip": tips(sweep, "memory")}
     line = _CAPACITY_TICK if sweep.is_categorical else _CAPACITY_LINE
     chart["layer"] = [
@@ -207,8 +212,25 @@ def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         *chart["layer"],
         layer(memory.estimated, _ESTIMATED, color=OWN, **shared),
         layer(memory.too_large, _CROSS, **shared),
+        *_named(memory, x=chart["encoding"]["x"], y=y),
     ]
+    marks = {"○ by its sizes": memory.estimated, "● by the compiler": memory.compiled}
+    named = ", ".join(words for words, points in marks.items() if points)
+    chart["title"] |= {"subtitle": named, "subtitleColor": QUIET}
     return chart
+
+
+def _named(memory: _Memory, **shared: Spec) -> list[Spec]:
+    """Returns the words at the capacity and at what does not fit: at the last point of a line, at each
+    of what has no order.
+    """
+    is_apart = memory.sweep.is_categorical
+    last = slice(None) if is_apart else slice(-1, None)
+    beside = {"align": "center"} if is_apart else {}
+    return [
+        layer(memory.capacity[last], _LIMIT | beside, **shared, text={"field": "text"}),
+        layer(memory.too_large[last], _NEEDED | beside, **shared, text={"field": "needs"}),
+    ]
 
 
 def exposed_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:

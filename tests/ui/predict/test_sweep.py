@@ -10,13 +10,16 @@ import altair
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from spmd_core.base import span_text
+from spmd_core.answers import best_figures
+from spmd_core.base import mesh_text, span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.machine import absent
 from spmd_core.results import Failure
-from spmd_core.surveys import may_fall_short, reach_words, scaled_rows
+from spmd_core.surveys import may_fall_short, reach_words, row_run, scaled_rows
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.terms import money_text
+from spmd_core.words import days_text
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.predict.scaling_chart import scaling_alt, scaling_chart
 from spmd_lab.ui.predict.sweep import _figures
@@ -300,7 +303,12 @@ def test_the_values_drawn_are_those_predicted():
     assert x["scale"]["type"] == "log"
     assert x["axis"]["labelColor"]["condition"]["test"] == "indexof([8.0], datum.value) >= 0"
     assert x["axis"]["labelExpr"].endswith("? [datum.label, 'no fit'] : datum.label")
-    capacity, *_, crossed = (layer["data"]["values"] for layer in charts["Memory"]["layer"])
+    capacity, *_, crossed, limit, needed = (
+        layer["data"]["values"] for layer in charts["Memory"]["layer"]
+    )
+    assert [(each["x"], each["text"]) for each in limit] == [(512, "capacity 95.7 GiB")]
+    assert [each["needs"] for each in needed] == ["120.0 GiB needed"]
+    assert charts["Memory"]["title"]["subtitle"] == "● by the compiler"
     assert [value["x"] for value in capacity] == [8, 64, 512]
     assert crossed == [
         {
@@ -309,6 +317,7 @@ def test_the_values_drawn_are_those_predicted():
             "kind": "all",
             "y": pytest.approx(95.74, abs=0.01),
             "text": "does not fit: 120.0 GiB needed, capacity 95.7 GiB",
+            "needs": "120.0 GiB needed",
         }
     ]
     assert [
@@ -331,7 +340,7 @@ def test_labels_of_the_x_axis_have_room():
 def test_before_any_compile_memory_by_the_sizes_is_drawn_alone():
     _, _, charts = drawn("chips=8,64", [Outcome("not compiled")] * 2)
     assert list(charts) == ["Memory"]
-    guessed = charts["Memory"]["layer"][-2]["data"]["values"]
+    guessed = charts["Memory"]["layer"][-4]["data"]["values"]
     assert [value["x"] for value in guessed] == [8, 64] and guessed[0]["y"] > guessed[1]["y"] > 0
 
 
@@ -366,7 +375,7 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
     crossed = 64 * 2**0.4 if log else 64 + 0.4 * 64
     assert bend["data"]["values"][0]["x"] == pytest.approx(crossed)
     assert scaling_alt(strong, total).startswith(
-        ". Same total batch: 64: 100.0%, estimated; 128: 50.0%, "
+        ". Same total batch: 64: 100.0%, fsdp=64, estimated; 128: 50.0%, "
     )
     alone = scaling_chart(sweep, rows)
     high = max(row.efficiency_span[1] for row in rows if row.efficiency_span)
@@ -410,10 +419,10 @@ def test_where_nothing_grows_the_figure_names_no_part():
     shown = parse_sweep(BASE, "chips=64,512")
     points = variants(shown)
     alike = [predicted(1.0, 64, 8e15), predicted(1.0, 512, 64e15)]
-    *_, last = _figures(shown, curves(points, alike), ())
+    *_, last = _figures(shown, curves(points, alike), ())[1]
     assert (last.title, last.value) == ("Grows most", "nothing")
     rows = curves(points, [estimated(point) for point in points])
-    efficiency, step, last = _figures(shown, rows, ())
+    (efficiency,), (step, last) = _figures(shown, rows, ())
     numbers, (low, high) = rows[-1].numbers, rows[-1].efficiency_span
     assert efficiency.value == f"{rows[-1].efficiency:.0%}"
     assert efficiency.more == f"{100 * low:.0f} to {high:.0%}, same batch per chip"
@@ -424,7 +433,7 @@ def test_where_nothing_grows_the_figure_names_no_part():
         for each, shares in zip((row.numbers for row in rows), ({"matmul": 1.0}, late), strict=True)
     ]
     rows = curves(points, [Outcome("predicted", each) for each in waits])
-    *_, last = _figures(shown, rows, ())
+    *_, last = _figures(shown, rows, ())[1]
     assert (last.value, last.more) == ("waiting for stragglers", "20% of the step, assumed")
 
 
@@ -447,7 +456,11 @@ def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     test = opened(sweep="chips=64,256,1024")
     weak = figures(test)
     assert ">Same total batch<" in weak and f">{last.efficiency:.0%}<" in weak
-    assert f">{100 * low:.0f} to {high:.0%}, 262,144 tokens a step<" in weak
+    mesh = mesh_text(last.point.experiment.mesh, " ")
+    assert f">{100 * low:.0f} to {high:.0%}, 262,144 tokens a step, {mesh}<" in weak
+    assert mesh in scaling_alt(parse_sweep(BASE, "chips=64,256,1024"), total)
+    fold = next(each for each in test.expander if each.label == "Same total batch: every mesh")
+    assert not fold.table  # made where it is opened
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
     reach = reach_words(total, 1024, has_tokens=False)
     assert headline.replace("\\", "").endswith(
@@ -459,6 +472,53 @@ def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     assert "Same total batch" not in figures(opened(sweep="chips=64,128", scaling="strong"))
     assert "44 published ones" in texts(test)
     assert "published ones" not in texts(opened(sweep="sequence=2048,8192"))
+
+
+def test_the_best_point_is_named_in_days_and_in_dollars_of_each_price(lab):
+    def figures(test):
+        return next(
+            each.proto.body for each in test.get("html") if 'class="five"' in each.proto.body
+        )
+
+    rows = curves(*_weak("chips=64,256,1024"))
+    sweep = parse_sweep(BASE, "chips=64,256,1024")
+    days, hours = best_figures(sweep, rows, 1e12)
+    runs = {row.point.label: row_run(row, 1e12, {"v5p": 4.2}) for row in rows}
+    least = min(runs, key=lambda label: runs[label].days.estimate)
+    cheapest = min(runs, key=lambda label: runs[label].chip_hours)
+    assert days.title == "Fewest days for 1T tokens" and days.more.startswith(f"at {least} chips, ")
+    assert days.value == days_text(runs[least].days.estimate)
+    assert hours == (
+        "Fewest chip-hours",
+        f"{runs[cheapest].chip_hours:,.0f}",
+        f"at {cheapest} chips, 1.05M tokens a step, about even with 2 more",
+        (),
+    )
+    _, dollars = best_figures(sweep, rows, 1e12, {"v5p": 4.2})
+    assert dollars.value == money_text(4.2 * runs[cheapest].chip_hours)
+    test = opened(sweep="chips=64,256,1024")
+    assert "Fewest days for 1T tokens" in figures(test) and "Chip-hours" in test.table[0].value
+    test.text_input(key=state_key(test)).set_value("4.2").run()
+    assert f">{dollars.value}<" in figures(test)
+    assert table(test)["256"]["Dollars"].lstrip("\\") == money_text(runs["256"].money)
+    assert "Chip-hours" not in test.table[0].value
+
+
+def state_key(test):
+    return next(each.key for each in test.text_input if each.label.startswith("Price"))
+
+
+def test_chips_without_a_price_are_not_the_cheapest():
+    sweep = parse_sweep(BASE, "generation=v5p,v6e")
+    points = variants(sweep)
+    rows = curves(points, [estimated(point) for point in points])
+    (days,) = best_figures(sweep, rows, 1e12, {"v5p": 4.2})
+    assert days.more.startswith("at TPU v")
+    assert [each.title for each in best_figures(sweep, rows, 1e12, {"v5p": 4.2, "v6e": 2.7})] == [
+        days.title,
+        "Fewest dollars",
+    ]
+    assert not best_figures(sweep, rows[:1], 1e12) and not best_figures(sweep, rows, None)
 
 
 def test_points_too_large_to_be_compiled_are_counted_beside_the_button(lab):

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from spmd_core.base.errors import refuse, shorten
+
 _BYTE_STEPS = tuple(
     (2.0 ** (10 * step), f"{prefix}iB")
     for step, prefix in zip(range(6, 0, -1), "EPTGMK", strict=True)
@@ -33,6 +35,22 @@ def about_bytes(count: float) -> str:
     step, name = next((each for each in _BYTE_STEPS if count >= each[0]), (1, "B"))
     value = count / step
     return f"about {value if value.is_integer() else float(f'{value:.2g}'):,g} {name}"
+
+
+_SIZE = re.compile(r"(\d[\d,]*(?:\.\d*)?)\s*(?:([kmgtpe])(i?))?b?", re.IGNORECASE)
+
+
+def read_bytes(text: str) -> int:
+    """Returns a size in bytes; RequestError for what is none.
+
+    >>> read_bytes("64 MiB"), read_bytes("1.5GB"), read_bytes("4096")
+    (67108864, 1500000000, 4096)
+    """
+    if (known := _SIZE.fullmatch(text.strip()[:40])) is None:
+        raise refuse(f"size {shorten(text, 40)}", "is no number of bytes", "use for example 64 MiB")
+    number, prefix, binary = known.groups()
+    power = "kmgtpe".index(prefix.lower()) + 1 if prefix else 0
+    return round(float(number.replace(",", "")) * (1024 if binary else 1000) ** power)
 
 
 def seconds_text(seconds: float | None) -> str:

@@ -16,6 +16,8 @@ from spmd_core.roofline.duration import Duration
 from spmd_core.roofline.time_model import TimeModel, time_model
 from spmd_core.workloads import DTYPE_BYTES, TRANSFERS, chosen_axes, chosen_kinds, ladder
 
+_STEP = 4  # between sizes beyond those of a sweep
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -26,6 +28,19 @@ class Case:
     devices: int  # of a group
     dtype: str
     sizes: tuple[int, ...]
+
+    def reaching(self, size: int) -> tuple[int, ...]:
+        """Returns the sizes with `size` among them, and steps of 4 times to one beyond the largest; of
+        0 the sizes alone.
+        """
+        unit = DTYPE_BYTES[self.dtype] * self.devices
+        wanted = max(1, round(size / unit)) * unit
+        steps = {wanted} if size else set[int]()
+        step = self.sizes[-1] * _STEP
+        while size and step < wanted:
+            steps.add(step)
+            step *= _STEP
+        return tuple(sorted({*self.sizes, *steps}))
 
     def point(
         self,
@@ -140,9 +155,11 @@ def measured(result: Result) -> StrategyResult:
     return next(iter(result.strategies.values()), StrategyResult(status="cancelled"))
 
 
-def on_topology(experiment: Experiment) -> tuple[Point, ...]:
-    """Every point of a sweep on a topology that is not attached, in seconds of its links."""
-    points = (case.point(nbytes) for case in cases(experiment) for nbytes in case.sizes)
+def on_topology(experiment: Experiment, size: int = 0) -> tuple[Point, ...]:
+    """Every point of a sweep on a topology that is not attached, in seconds of its links; with those
+    of another `size` in bytes, where one is given.
+    """
+    points = (case.point(nbytes) for case in cases(experiment) for nbytes in case.reaching(size))
     return with_times(points, experiment.mesh, time_model(experiment))
 
 

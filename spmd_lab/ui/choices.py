@@ -209,9 +209,11 @@ def one_of(
     key: str,
     words: Callable[[str], str] = str,
     list_px: int = 0,
+    first: str = "",
 ) -> str:
     """One of the options, side by side or in a list that is so wide; the first, until a click names another of them,
-    or a link, by the label that is shown or by the name that the commands have.
+    or a link, by the label that is shown or by the name that the commands have. `first`: which one
+    that is, in a list that takes what is typed.
     """
     if (old := st.query_params.get(key, "")) != (named := _ESCAPED.sub(r"\1", old)):
         with suppress(StreamlitAPIException):
@@ -219,8 +221,9 @@ def one_of(
     offered(key, [*(shown(words(each)) for shown in (plain, str) for each in options), *options])
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
-        st.session_state[key] = wanted if wanted in options else options[0]
-    draw: Any = st.selectbox if list_px else partial(st.segmented_control, required=True)
+        st.session_state[key] = wanted if wanted in options else first or options[0]
+    typed = partial(st.selectbox, accept_new_options=bool(first))
+    draw: Any = typed if list_px else partial(st.segmented_control, required=True)
     chosen = draw(
         label,
         list(options),
@@ -231,7 +234,7 @@ def one_of(
         label_visibility="collapsed",
         width=list_px or "content",
     )
-    return str(chosen) if chosen in options else options[0]
+    return str(chosen) if chosen in options else first or options[0]
 
 
 @dataclass(frozen=True, slots=True)

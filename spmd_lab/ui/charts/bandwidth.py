@@ -66,7 +66,7 @@ def sweep_chart(
         layer(band, _BAND, x=x, y=y | {"field": "low"}, y2={"field": "high"}),
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=_dash(dashes, len(kinds) > _NAMED)),
         layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        layer(halves, _HALF, x=x, y=y, color=shown, y2={"value": "height"}, tooltip=_HALF_HOVER),
+        layer(halves, _half_rule(quantity), x=x, y=y, color=shown, tooltip=_HALF_HOVER),
         layer(chosen, _CHOSEN, x=x, y=y, color=shown, tooltip=_HOVER),
     ]
     if len(kinds) <= _NAMED:
@@ -80,9 +80,20 @@ def _dash(dashes: Mapping[str, list[int]], has_legend: bool) -> Spec:
     return category("line", list(dashes), legend=legend, colors=list(dashes.values()))
 
 
+def _half_end(quantity: str, inset: int = 0) -> Spec:
+    """Where the rule of half a bandwidth ends, away from the line: a time rises to the right, so above
+    its low part; of a bandwidth the axis.
+    """
+    up = f"width < {_WIDE_PX} ? height / 2 : height / 4"
+    return {"expr": up if quantity == TIME else f"height - {inset}"}
+
+
+def _half_rule(quantity: str) -> Spec:
+    return _HALF | {"y2": _half_end(quantity)}
+
+
 def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
-    low = "height - 12" if quantity != TIME else f"width < {_WIDE_PX} ? height / 2 : height - 12"
-    mark = _HALF_LABEL | {"y": {"expr": low}}
+    mark = _HALF_LABEL | {"y": _half_end(quantity, 12)}
     return layer(halves, mark, **channels, text={"field": "label"})
 
 

@@ -24,7 +24,6 @@ from spmd_core.terms import (
     ago,
     axes_words,
     bandwidths,
-    counted,
     environment_words,
     kind_title,
     rate_words,
@@ -33,7 +32,7 @@ from spmd_core.time import narrowed_by
 from spmd_core.words import failures, headline_parts
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
-from spmd_lab.ui.collectives import card, compared
+from spmd_lab.ui.collectives import card, compared, sizes
 from spmd_lab.ui.collectives.card import Shown
 from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
@@ -71,12 +70,13 @@ def draw(result: Result, when: str) -> None:
     notes = tuple(dict.fromkeys((*sweep.notes, *result.notes)))
     of_machine = experiment.what.has_formula and not experiment.place.is_absent
     to_calibrate = experiment if is_own and of_machine and not known else None
-    shown = None if sweep.ceilings else _choose(experiment, sweep.points, result.run)
+    points = _reaching(experiment, sweep.points)
+    shown = None if sweep.ceilings else _choose(experiment, points, result.run)
     if sweep.ceilings:
         _ceilings(headline_parts(result)[0], sweep, notes, result.environment.simulated)
     elif shown:
         card.draw(
-            sweep.points,
+            points,
             shown,
             *notes,
             experiment=experiment,
@@ -88,7 +88,7 @@ def draw(result: Result, when: str) -> None:
     for sentence in failures(result):
         refusal(sentence)
     if shown:
-        _sweep(experiment, sweep.points, shown)
+        _sweep(experiment, points, shown)
     labels.draw(result.run)
     if sweep.fits:
         st.expander("Latency and bandwidth, fitted").dataframe(
@@ -97,6 +97,14 @@ def draw(result: Result, when: str) -> None:
     st.caption(
         plain(f"{environment_words(result.environment)} · finished {when} · run {result.run}")
     )
+
+
+def _reaching(experiment: Experiment, points: Sequence[Point]) -> Sequence[Point]:
+    """Returns stored points, and those of the size that is chosen where it is predicted."""
+    size = sizes.wanted(experiment) if experiment.place.is_absent else 0
+    known = {(each.kind, each.axes, each.bytes) for each in points}
+    more = on_topology(experiment, size) if size and points else ()
+    return [*points, *(each for each in more if (each.kind, each.axes, each.bytes) not in known)]
 
 
 def _groups(points: Sequence[Point]) -> list[str]:
@@ -144,7 +152,7 @@ def before(experiment: Experiment) -> None:
             st.subheader(plain(CEILINGS), anchor=False)
         return
     if experiment.place.is_absent:
-        points = on_topology(experiment)
+        points = on_topology(experiment, sizes.wanted(experiment))
         if shown := _choose(experiment, points, None):
             card.draw(points, shown, experiment=experiment)
             _sweep(experiment, points, shown)
@@ -223,7 +231,7 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
             else groups[0]
         )
         # of these axes: those of others may differ by a few bytes, and be written alike
-        size = _size(Shown(kind, over).of(points))
+        size = sizes.choose(experiment, Shown(kind, over).of(points))
         shown, why = compared.choose(experiment, run, Shown(kind, over, size))
     if why:
         st.info(plain(why), icon=":material/compare_arrows:")
@@ -234,15 +242,6 @@ def _over_words(experiment: Experiment, group: str) -> str:
     """Returns the axes of a group with their sizes: `over x=2 y=4`."""
     axes = [axis for axis in experiment.mesh if axis[0] in group.split("+")]
     return f"over {mesh_text(axes, ' ')}" if axes else axes_words(())
-
-
-def _size(points: Sequence[Point]) -> int:
-    """Draws the sizes of points with a time, the largest first; returns the one that is chosen, 0
-    where there is none.
-    """
-    sizes = sorted({each.bytes for each in counted(points)}, reverse=True)
-    named = {bytes_text(each): each for each in sizes}
-    return named[choices.one_of("Size", [*named], choices.SIZE, list_px=120)] if named else 0
 
 
 def _sweep(experiment: Experiment, points: Sequence[Point], shown: Shown) -> None:

@@ -31,7 +31,10 @@ def choose(experiment: Experiment, run: str | None, shown: Shown) -> tuple[Shown
       What is shown, with the points there, or with a generation to offer; and why a comparison
       that was chosen cannot be made, "" if it can.
     """
-    predicted, stored = _predicted_elsewhere(experiment), _stored_elsewhere(experiment, run)
+    predicted, stored = (
+        _predicted_elsewhere(experiment, shown.size),
+        _stored_elsewhere(experiment, run),
+    )
     named = {each: f"{name}, predicted" for each, (name, _) in predicted.items()} | stored
     if not named:
         return shown, ""
@@ -102,14 +105,16 @@ def _stored_elsewhere(experiment: Experiment, run: str | None) -> dict[str, str]
     return {each.run: _where_words(each) for each in listed if each.run != run}
 
 
-def _predicted_elsewhere(experiment: Experiment) -> dict[str, tuple[str, tuple[Point, ...]]]:
+def _predicted_elsewhere(
+    experiment: Experiment, size: int
+) -> dict[str, tuple[str, tuple[Point, ...]]]:
     """Returns what is predicted of the same collectives on other chips, with their topology, by
     generation.
     """
     predicted = {}
     for name, there in () if experiment.place.is_simulated else card.elsewhere(experiment):
         with suppress(RequestError):
-            predicted[str(there.place.generation)] = name, on_topology(there)
+            predicted[str(there.place.generation)] = name, on_topology(there, size)
     return predicted
 
 

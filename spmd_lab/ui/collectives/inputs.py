@@ -17,10 +17,12 @@ from spmd_core.workloads import (
     get_workload,
 )
 from spmd_lab.ui import forms, inputs, mesh_fields, state
+from spmd_lab.ui.collectives import sizes
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form
 
 SCREEN = "collectives"
+_ENDS = ("smallest", "largest")
 SIZES = tuple(2**power for power in range(8, 33, 2))
 _WORKLOADS = (COLLECTIVES_SWEEP.name, CALIBRATION.name)
 
@@ -60,7 +62,7 @@ def fields(what: str) -> Form:
     with forms.fold(SCREEN, f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", "fields:mesh"):
         chosen["mesh"] = mesh_fields.mesh_input(SCREEN)
     if is_sweep:
-        with forms.fold(SCREEN, "Kinds, sizes, dtype", "fields:kinds"):
+        with forms.fold(SCREEN, _swept(draft["options"]), "fields:kinds"):
             options |= _sizes(draft["options"]) | _kinds(draft["options"])
             chosen["dtype"] = inputs.dtype_input(SCREEN, get_workload(what))
     return draft | chosen | {"options": options}
@@ -84,6 +86,19 @@ def _target(draft: Form) -> str:
     return st.rerun()
 
 
+def _swept(now: Form) -> str:
+    """The head of the fields of a sweep: its sizes, as they are in the fields."""
+    low, high = (
+        st.session_state.get(state.key(SCREEN, name)) or _shown(name, now) for name in _ENDS
+    )
+    return f"Sizes, kinds: {plain(low)} to {plain(high)}"
+
+
+def _shown(name: str, now: Form) -> str:
+    value = now.get(name, COLLECTIVES_SWEEP.options[name].default)
+    return bytes_text(value) if isinstance(value, int) else str(value)
+
+
 def _kinds(now: Form) -> Form:
     kinds = st.pills(
         "Collectives",
@@ -100,19 +115,30 @@ def _sizes(now: Form) -> Form:
     drawn = forms.draw_fields(forms.keyed(SCREEN), (rows["axes"], rows["points"]), now)
     left, right = st.columns(2, gap="small")
     with left:
-        smallest = _size_input("smallest", now)
+        smallest = _size_input(_ENDS[0], now)
     with right:
-        largest = _size_input("largest", now)
+        largest = _size_input(_ENDS[1], now)
     return {"smallest": smallest, "largest": largest} | drawn
 
 
-def _size_input(name: str, now: Form) -> int:
+def _size_input(name: str, now: Form) -> int | str:
+    """A size of the list, or one that is typed; as typed where it is none, which the screen refuses."""
     row = COLLECTIVES_SWEEP.options[name]
     value = now.get(name, row.default)
     options = sorted({*SIZES, value} if isinstance(value, int) else SIZES)
-    return st.selectbox(
+    named = {bytes_text(each): each for each in options}
+    shown = _shown(name, now)
+    key = state.seed(state.key(SCREEN, name), shown)
+    text = st.session_state[key] or shown
+    listed = list(dict.fromkeys([*named, shown, text]))
+    chosen = st.selectbox(
         plain(row.label),
-        options,
-        format_func=bytes_text,
-        key=state.seed(state.key(SCREEN, name), value),
+        listed,
+        key=key,
+        accept_new_options=True,
+        help="Type another, e.g. 100 MB.",
     )
+    try:
+        return named.get(chosen) or sizes.read_size(chosen)
+    except RequestError:
+        return chosen

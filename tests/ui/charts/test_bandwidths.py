@@ -6,11 +6,13 @@ from html import unescape
 
 import pytest
 
+from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.machine import accelerator_files
 from spmd_core.roofline import published_span
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_lab.ui.collectives.card import RESTS_ON
+from spmd_lab.ui.collectives.sizes import read_size
 from tests.ui import opened, said
 
 
@@ -211,3 +213,47 @@ def test_what_a_prediction_rests_on_is_what_the_model_assumes():
     assert f"{LINK_EFFICIENCY:.0%}" in RESTS_ON
     assert f"{HOP_LATENCY_S * 1e6:g} µs a hop" in RESTS_ON
     assert f"{LAUNCH_S * 1e6:g} µs to start" in RESTS_ON
+
+
+@pytest.mark.parametrize("typed", ["1.0 GiB", "100 MB", "3 TB", "parsecs"])
+def test_a_size_beyond_the_sweep_is_chosen_or_typed_where_it_is_predicted(data_folder, typed):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked)))
+    size = next(each for each in screen.selectbox if each.label == "Size")
+    assert size.value == "16.0 MiB" and "1.0 GiB" in size.options
+    before = float(figures(screen)["Time"].split()[0])
+    at_typed = {"experiment": link.encode(parse_experiment(asked)), "bytes": typed}
+    screen = (
+        opened("collectives", **at_typed)
+        if typed not in size.options
+        else size.set_value(typed).run()
+    )
+    assert not screen.exception
+    if typed in ("3 TB", "parsecs"):
+        assert "All-reduce of 16.0 MiB on v5e:2x4" in said(screen)
+        (sentence,) = (each.value for each in screen.info)
+        assert "use for example 64 MiB" in sentence
+        return
+    shown = {"1.0 GiB": "1.0 GiB", "100 MB": "95.4 MiB"}[typed]
+    assert f"All-reduce of {shown} on v5e:2x4" in said(screen)
+    assert f"predicted {figures(screen)['Time']} at {shown}" in labels(charts(screen)[0])
+    assert {row["size"] for row in charts(screen)[1]["layer"][0]["data"]["values"]} == {shown}
+    after = float(figures(screen)["Time"].split()[0])
+    assert figures(screen)["Time"].endswith(" ms") and after > before / 1000, "it takes longer"
+
+
+@pytest.mark.parametrize("text", ["parsecs", "", "0", "1 PB", "-4 KiB", "64 MiBs"])
+def test_a_size_that_is_none_is_refused_with_one_that_is(text):
+    with pytest.raises(RequestError, match="use for example 64 MiB"):
+        read_size(text)
+
+
+def test_sizes_are_read_as_they_are_written():
+    known = {
+        "64 MiB": 2**26,
+        "1.5 GB": 1_500_000_000,
+        "4,096": 4096,
+        "2kib": 2048,
+        " 100 MB ": 10**8,
+    }
+    assert {text: read_size(text) for text in known} == known

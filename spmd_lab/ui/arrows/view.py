@@ -12,7 +12,7 @@ from spmd_core.pictures import Placed, Traffic, groups_in_mesh, placed, scene, t
 from spmd_core.program import CollectiveRow, rows
 from spmd_core.results import Result
 from spmd_lab.ui import choices
-from spmd_lab.ui.arrows import chart, words
+from spmd_lab.ui.arrows import chart, onward, words
 from spmd_lab.ui.lab import kept, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.tables import sheet
@@ -51,6 +51,9 @@ def show(
     else:
         when = "when each runs once"
     st.markdown(f"**{coded(words.headline(mesh, flow, when))}**")
+    if row is not None and (sent := words.sent(row.first)):
+        st.caption(plain(sent))
+    onward.draw(experiment, (row or rows(collectives)[0]).first)
     if flow.busiest is None:
         return
     drawn = scene(mesh, flow)

@@ -22,6 +22,7 @@ from spmd_core.pictures import (
 from spmd_core.program import CollectiveRow
 from spmd_core.roofline import link_s
 from spmd_core.terms import listed
+from spmd_core.workloads import TRANSFERS
 
 ALL = "All together"
 _GROUPS = 3  # of devices, that a label names
@@ -38,6 +39,26 @@ _NO_LINKS = (
     f"Links between these devices are not known: each group passes shards round a ring. {_DIRECT}"
 )
 _SIMULATED = "Simulated devices share memory: an arrow is who sends to whom, no wire."
+_SENT = {
+    "reduce": ("2(n-1)/n", "a reduce-scatter, then an all-gather"),
+    "part": ("(n-1)/n", "all but its own part"),
+}
+
+
+def sent(one: Collective) -> str:
+    """Returns how the bytes of a collective become those that a device sends; "" where these are the
+    same, or the devices of a group are not known.
+    """
+    known = TRANSFERS.get(one.kind)
+    n = one.group_size or len(one.groups[0] if one.groups else ())
+    if known is None or known.share not in _SENT or n < 2 or not one.bytes:
+        return ""
+    factor, why = _SENT[known.share]
+    each = bytes_text(known.bus_factor(n) * one.bytes)
+    return (
+        f"{known.title} of {bytes_text(one.bytes)} among n = {n}: each device sends {each}, "
+        f"{factor} of it: {why}."
+    )
 
 
 def headline(stand: Placed, traffic: Traffic, when: str) -> str:

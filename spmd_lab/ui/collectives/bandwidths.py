@@ -32,7 +32,7 @@ from spmd_core.time import narrowed_by
 from spmd_core.words import failures, headline_parts
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
-from spmd_lab.ui.collectives import card, compared, sizes
+from spmd_lab.ui.collectives import card, compared, typed
 from spmd_lab.ui.collectives.card import Shown
 from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
@@ -101,7 +101,7 @@ def draw(result: Result, when: str) -> None:
 
 def _reaching(experiment: Experiment, points: Sequence[Point]) -> Sequence[Point]:
     """Returns stored points, and those of the size that is chosen where it is predicted."""
-    size = sizes.wanted(experiment) if experiment.place.is_absent else 0
+    size = typed.wanted(experiment) if experiment.place.is_absent else 0
     known = {(each.kind, each.axes, each.bytes) for each in points}
     more = on_topology(experiment, size) if size and points else ()
     return [*points, *(each for each in more if (each.kind, each.axes, each.bytes) not in known)]
@@ -152,7 +152,7 @@ def before(experiment: Experiment) -> None:
             st.subheader(plain(CEILINGS), anchor=False)
         return
     if experiment.place.is_absent:
-        points = on_topology(experiment, sizes.wanted(experiment))
+        points = on_topology(experiment, typed.wanted(experiment))
         if shown := _choose(experiment, points, None):
             card.draw(points, shown, experiment=experiment)
             _sweep(experiment, points, shown)
@@ -231,7 +231,7 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
             else groups[0]
         )
         # of these axes: those of others may differ by a few bytes, and be written alike
-        size = sizes.choose(experiment, Shown(kind, over).of(points))
+        size = typed.choose(experiment, Shown(kind, over).of(points))
         shown, why = compared.choose(experiment, run, Shown(kind, over, size))
     if why:
         st.info(plain(why), icon=":material/compare_arrows:")

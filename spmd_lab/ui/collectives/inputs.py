@@ -17,7 +17,7 @@ from spmd_core.workloads import (
     get_workload,
 )
 from spmd_lab.ui import forms, inputs, mesh_fields, state
-from spmd_lab.ui.collectives import sizes
+from spmd_lab.ui.collectives import typed
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form
 
@@ -139,6 +139,6 @@ def _size_input(name: str, now: Form) -> int | str:
         help="Type another, e.g. 100 MB.",
     )
     try:
-        return named.get(chosen) or sizes.read_size(chosen)
+        return named.get(chosen) or typed.read_size(chosen)
     except RequestError:
         return chosen

@@ -12,7 +12,7 @@ from spmd_core.machine import accelerator_files
 from spmd_core.roofline import published_span
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_lab.ui.collectives.card import RESTS_ON
-from spmd_lab.ui.collectives.sizes import read_size
+from spmd_lab.ui.collectives.typed import read_size
 from tests.ui import opened, said
 
 

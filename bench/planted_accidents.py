@@ -94,6 +94,7 @@ class Step:
     dtype: Any = jnp.float32
     dtypes: Mapping[str, Any] = field(default_factory=dict)
     batch: P = ROWWISE
+    rows: int = ROWS
     donated: tuple[str, ...] = ("params", "state")
     leaves: Mapping[str, P] = field(default_factory=dict)  # by the path of an output, from its end
     has_average: bool = False
@@ -103,7 +104,8 @@ class Step:
         params = self.tree({})
         names = ("mu", "nu", *(["average"] if self.has_average else []))
         state = {name: self.tree(self.moments.get(name, {})) for name in names}
-        tokens = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=sharding(self.batch))
+        given = (self.rows, LENGTH)
+        tokens = jax.ShapeDtypeStruct(given, jnp.int32, sharding=sharding(self.batch))
         arguments = {"params": params, "state": state, "tokens": tokens}
         outputs = self._outputs(arguments) if self.leaves else None
         return written(self.step, arguments, donated=self.donated, outputs=outputs)
@@ -448,6 +450,10 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
         ("replicated_output", "resharded_state"),
     ),
     "the batch not divided": (embedded(same, specs=TENSOR, batch=P()), ("repeated_work",)),
+    "FSDP without a sharded batch": (
+        embedded(same, batch=P(), rows=512),
+        ("replicated_batch",),
+    ),
     "an axis not used": (replace(BASE, specs=FSDP), ("repeated_work",)),
     "a constraint to replicated": (
         embedded(lambda x: kept(x, P())),
@@ -502,6 +508,8 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "decoding": decoder,
     "forward": lambda: forward(P("data", None, "model")),
     "tensor parallelism": embedded(same, specs=TENSOR),
+    "a small batch that is replicated": embedded(same, batch=P()),
+    "a batch that a constraint shards": replace(BASE, batch=P(), rows=512),
     "sequence parallelism of both": replace(
         embedded(lambda x: kept(x, P("data", "model", None)), by_sequence, specs=TENSOR),
         batch=P("data", "model"),

@@ -149,7 +149,7 @@ def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, .
             each.source or each.path,
             each.bytes,
             accident_words(each, of.collectives or ()),
-            ((f"{VALUE}{each.source}", each.spec),) if each.kind in _BY_CONSTRAINT else (),
+            _mending(each),
         )
         for each in of.accidents
     ]
@@ -157,6 +157,13 @@ def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, .
         StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence, specs=specs)
         for kind, path, size, sentence, specs in (*lost, *others)
     )
+
+
+def _mending(each: Accident) -> tuple[tuple[str, Spec], ...]:
+    """The spec that mends an accident: of an argument, or of the value of its line."""
+    if each.kind == "replicated_batch":
+        return ((each.path, each.spec),)
+    return ((f"{VALUE}{each.source}", each.spec),) if each.kind in _BY_CONSTRAINT else ()
 
 
 def lost_batch_words(lost: LostBatch) -> str:
@@ -174,15 +181,10 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
     """An accident of a compiled program in a sentence: what it costs, and what to change."""
     at = f" at {each.source}" if each.source else ""
     match each.kind:
+        case "replicated_batch":
+            return _undivided(each)
         case "repeated_work":
-            most = f", most of them{at}" if at else ""
-            cause = f"{named_words(each.origin)}shard a dim of their operands over it"
-            if each.dropped_at:
-                cause = f"the constraint of {each.dropped_at} drops it: name it there"
-            return (
-                f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
-                f"{_over(each.axes)}{most}: {each.work:.2g} times the work; {cause}"
-            )
+            return _repeated(each)
         case "wide_products":
             return (
                 f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
@@ -210,6 +212,26 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
                 f"{_over(each.axes)}{at}, which it carries sharded: constrain the largest to "
                 f"{spec_code(each.spec)}"
             )
+
+
+def _undivided(each: Accident) -> str:
+    moved, weights = bytes_text(each.bytes), bytes_text(round(each.bytes / each.work))
+    return (
+        f"no axis shards {each.path}: collectives move {moved} a device and step, all weights are "
+        f"{weights}; shard it as {spec_code(each.spec)}, and weights are gathered in their place"
+    )
+
+
+def _repeated(each: Accident) -> str:
+    at = f" at {each.source}" if each.source else ""
+    most = f", most of them{at}" if at else ""
+    cause = f"{named_words(each.origin)}shard a dim of their operands over it"
+    if each.dropped_at:
+        cause = f"the constraint of {each.dropped_at} drops it: name it there"
+    return (
+        f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
+        f"{_over(each.axes)}{most}: {each.work:.2g} times the work; {cause}"
+    )
 
 
 def _leaves(each: Accident) -> str:

@@ -4,7 +4,6 @@ the compiler writes of a compile of its own; the program that is timed is left a
 
 import linecache
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,7 +36,6 @@ from spmd_core.workloads import STRATEGIES, Described, Program, sources
 
 # The passes that propagate, Shardy's, and XLA's own where Shardy is off; and that partition
 PASSES = "shardy-xla|sharding-propagation|spmd-partitioning"
-_ELEMENTS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}  # of weights, as in HLO
 _FILES = ("*after_shardy-xla*", "*after_sharding-propagation*")
 _PARTITIONED = ("*after_spmd-partitioning*", "*after_tpu-spmd-partitioning*")
 _RECORD = ("shardy/*/01.before_propagation.mlir", "shardy/*/02.after_propagation.mlir")
@@ -188,10 +186,6 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
     files, described = _written(folder), program.described
     if not files:
         return Judged()
-    held = Counter[str]()
-    for each in program.arguments():
-        held[each.leaf.dtype] += each.bytes if each.leaf in described.weights else 0
-    weights = _ELEMENTS.get(max(held, key=lambda dtype: held[dtype], default=""), "")
     try:
         divided = [parse_module(each.read_text()) for each in _written(folder, _PARTITIONED)[:1]]
         known = judged(
@@ -199,9 +193,10 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
             program.mesh,
             described.batch,
             own,
-            weights,
+            described.weight_numbers,
             *divided or [None],
             donated=described.donated,
+            is_trained=bool(described.updated),
         )
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()

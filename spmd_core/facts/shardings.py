@@ -149,14 +149,15 @@ class LostBatch(Frozen):
 class Accident(Frozen):
     """Something that a compiled program does and its author hardly meant, at a source line.
 
-    `share`: of a device's matmul FLOPs. `work`: a device's over what it were without. `bytes`: per
-    device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
-    `spec`: with which a constraint would keep the batch, or a loop's carry, or with which a donated
-    argument leaves. `path`: of that argument, and `others` how many more do.
+    `share`: of a device's matmul FLOPs. `work`: a device's over what it were without; of a replicated
+    batch, the bytes moved over those of all weights. `bytes`: per device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
+    `spec`: with which a constraint would keep the batch, or a loop's carry, that would shard the
+    batch, or with which a donated argument leaves. `path`: of that argument, and `others` how many more do.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
     kind: Literal[
+        "replicated_batch",
         "repeated_work",
         "wide_products",
         "constant",

@@ -1,10 +1,11 @@
-"""What a compiled program does that its author hardly meant: it loses its batch, repeats work along
-an axis, multiplies in a wider type than its weights', holds constants, gathers stacked weights, or
+"""What a compiled program does that its author hardly meant: it loses or replicates its batch, repeats
+work along an axis, multiplies in a wider type than its weights', holds constants, gathers stacked weights, or
 sums over the turns of a loop.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from spmd_core.facts import Accident, Judged
@@ -14,6 +15,7 @@ from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import dropped_batch, lost_batch
 from spmd_core.program.ir.products import OWN, Sums, axes_at, sums_of
+from spmd_core.program.ir.replicated_batch import replicated_batch
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
 
 Donated = Mapping[str, tuple[int, int]]
@@ -29,41 +31,47 @@ _PASSED_ON = ("convert", "copy", "reshape", "transpose", "bitcast")
 def judged(
     module: Module,
     mesh: Mesh,
-    batch: Sequence[int],
+    batch: Mapping[str, int],
     file: File,
-    weights: str = "f32",
+    weights: Collection[int] = (),
     partitioned: Module | None = None,
     donated: Donated = MappingProxyType({}),
+    is_trained: bool = False,
 ) -> Judged:
     """Returns where the batch is lost, and the other accidents, the costliest kinds first.
 
     Args:
         module: the program after propagation, before partitioning.
         mesh: names and sizes of the mesh axes.
-        batch: numbers of the entry's parameters that hold the batch.
+        batch: path of each argument of the batch -> the number of its parameter in the entry.
         file: the program's own source files.
-        weights: the element type that most of its weights' bytes have, as in HLO.
+        weights: numbers of the parameters that hold weights.
         partitioned: the program of one device after partitioning, which divides products otherwise
             than propagation where that moves fewer bytes.
         donated: path of a donated argument -> numbers of its parameter and of the result that
             replaces it, whose sharding the compiler decides.
+        is_trained: whether the program updates its weights.
     """
-    lost = lost_batch(module, mesh, batch, file, partitioned) if batch else None
-    sums = sums_of(module, mesh, (), file, partitioned)
-    without = lost.axes if lost else ()
-    given = (module.entry.parameters[at] for at in batch)
-    of_batch = set[str]().union(*(axes_at(each, module.entry, mesh) for each in given))
-    dropped = dropped_batch(module, mesh, batch, file) if batch else ()
+    numbers, updated = tuple(batch.values()), partitioned if is_trained else None
+    lost = lost_batch(module, mesh, numbers, file, partitioned) if batch else None
+    dropped = dropped_batch(module, mesh, numbers, file) if batch else ()
+    sums, without = sums_of(module, mesh, (), file, partitioned), lost.axes if lost else ()
+    axes = [(axis, size) for axis, size in mesh if axis not in without]
     accidents = (
+        *(replicated_batch(module, updated, mesh, batch, weights) if updated else ()),
         *(each for each in dropped if lost is None or each.source != lost.source),
-        *_repeated(sums, [(axis, size) for axis, size in mesh if axis not in without], of_batch),
-        *_wide(sums, weights),
+        *_repeated(sums, axes, _axes_of(module.entry, mesh, numbers)),
+        *_wide(sums, _element(module, weights)),
         *_constants(module, file),
         *_gathered(module, mesh, file),
         *_carried_otherwise(module, mesh, file),
         *_resharded(module.entry, mesh, donated),
     )
     return Judged(lost_batch=lost, accidents=accidents)
+
+
+def _axes_of(of: Computation, mesh: Mesh, numbers: Sequence[int]) -> set[str]:
+    return set[str]().union(*(axes_at(of.parameters[at], of, mesh) for at in numbers))
 
 
 def _repeated(
@@ -96,6 +104,15 @@ def _wide(sums: Sums, weights: str) -> Iterator[Accident]:
         share = float(sums[element]) / (float(sums[OWN]) or 1.0)
         if bits > _BITS.get(weights, 64) and share >= WIDE:
             yield Accident(kind="wide_products", dtype=element, share=share)
+
+
+def _element(module: Module, weights: Collection[int]) -> str:
+    """The element type that most bytes of the weights have."""
+    held = Counter[str]()
+    for at in weights:
+        shape = module.entry.parameters[at].shape
+        held[shape.element] += shape.bytes
+    return max(held, key=lambda element: held[element], default="")
 
 
 def _constants(module: Module, file: File) -> Iterator[Accident]:

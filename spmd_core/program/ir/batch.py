@@ -74,13 +74,13 @@ def dropped_batch(
     yield from by_line.values()
 
 
-def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) -> "_Walk":
+def _walked(module: Module, mesh: Mesh, batch: Sequence[int], is_meant: bool) -> "BatchFlow":
     given = [[labels] for labels in _given(module.entry, mesh, batch)]
     entry = module.entry
-    walk = _Walk(module, mesh, is_meant)
+    walk = BatchFlow(module, mesh, is_meant)
     walk.computation(entry, given)
     if walk.of_experts:  # which products after those that dispatch to them show
-        walk = _Walk(module, mesh, is_meant, frozenset(walk.of_experts))
+        walk = BatchFlow(module, mesh, is_meant, frozenset(walk.of_experts))
         walk.computation(entry, given)
     return walk
 
@@ -111,7 +111,7 @@ class _Lost:
     labels: Labels
 
 
-class _Walk(Flow[Labels]):
+class BatchFlow(Flow[Labels]):
     """Follows the batch's dims: `lost` are the values that have lost an axis, by name, `first` those
     that are computed of values that have it, `kept_at` gathers, loop carries and constraints,
     `again` constraints that drop an axis which every use of their value has again. `of_experts` are
@@ -232,7 +232,7 @@ class _Walk(Flow[Labels]):
         )
         if not axes:
             return
-        if _is_constrained(each, of):
+        if is_constrained(each, of):
             if dropped := tuple(axis for axis in axes if axis not in moved | self.experts):
                 self._regained(each, of, labels, sharding.spec, dropped)
             meant = axes if self.is_meant else tuple(axis for axis in axes if axis in moved)
@@ -279,7 +279,7 @@ class _Walk(Flow[Labels]):
         return all(axis in kept for dim, kept in pairs for axis in dim)
 
 
-def _places(walk: _Walk, file: File) -> tuple[LostValue, ...]:
+def _places(walk: BatchFlow, file: File) -> tuple[LostValue, ...]:
     """The lines of lost gathers and loop carries, in the program's order, and the spec with which
     each would keep the batch.
     """
@@ -292,7 +292,7 @@ def _places(walk: _Walk, file: File) -> tuple[LostValue, ...]:
     return tuple(places.values())[:MOST_PLACES]
 
 
-def _is_constrained(each: Instruction, of: Computation) -> bool:
+def is_constrained(each: Instruction, of: Computation) -> bool:
     """Whether a value has its sharding by a with_sharding_constraint: its own, or its user's."""
     text = each.attributes.get("sharding")
     users = [user for user in of.users[each.name] if user.attributes.get("sharding") == text]

@@ -174,8 +174,7 @@ class Described(Frozen):
         """Path of a donated argument -> its number, among the arguments that the program uses, and
         that of the output which replaces it and whose sharding is left to the compiler.
         """
-        kept = (leaf for leaf in self.arguments if leaf.is_kept)
-        at = {leaf.path: number for number, leaf in enumerate(kept) if leaf.is_donated}
+        at = {path: n for path, n in self._numbers.items() if self.leaves[path].is_donated}
         return {
             leaf.replaces: (at[leaf.replaces], number)
             for number, leaf in enumerate(self.outputs)
@@ -183,13 +182,23 @@ class Described(Frozen):
         }
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        """Numbers, among the arguments that the program uses, of those that are neither state nor
-        weights: the batch. () where nothing is known as a weight.
+    def batch(self) -> Mapping[str, int]:
+        """Path -> number of each argument that is neither state nor weights: the batch. Empty where
+        nothing is known as a weight.
         """
         held = {leaf.path for leaf in (*self.state, *self.weights)}
-        kept = [leaf.path for leaf in self.arguments if leaf.is_kept]
-        return tuple(at for at, path in enumerate(kept) if path not in held) if held else ()
+        return {path: at for path, at in self._numbers.items() if path not in held} if held else {}
+
+    @property
+    def weight_numbers(self) -> tuple[int, ...]:
+        """The numbers of the weights."""
+        numbers = self._numbers
+        return tuple(numbers[leaf.path] for leaf in self.weights if leaf.path in numbers)
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        """Path -> number of each argument among those that the program uses."""
+        return {leaf.path: at for at, leaf in enumerate(e for e in self.arguments if e.is_kept)}
 
 
 def with_replaced(

@@ -46,6 +46,7 @@ _TITLES = {
     "rule": ("Odd one out", "{} is not sharded like its neighbors."),
     "replicated_output": ("Result replicated", "Each device gets all of the result {}."),
     "lost_batch": ("Batch lost", "The batch is no longer sharded after {}."),
+    "replicated_batch": ("Batch replicated", "No axis shards {}, the batch."),
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
     "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
     "constant": ("Constant", "Each device holds a constant of {}."),
@@ -54,7 +55,14 @@ _TITLES = {
     "resharded_donation": ("Leaves resharded", "{} is donated and leaves in another sharding."),
     "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
-_COST_TIME = ("lost_batch", "repeated_work", "wide_products", "dropped_batch", "replicated_carry")
+_COST_TIME = (
+    "lost_batch",
+    "replicated_batch",
+    "repeated_work",
+    "wide_products",
+    "dropped_batch",
+    "replicated_carry",
+)
 _BACK = {
     "missing_donation": 1.0,
     "float32_leak": 0.5,

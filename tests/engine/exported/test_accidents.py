@@ -27,6 +27,11 @@ def accidents(name):
         ("an axis not used", "repeated_work", "are computed alike along `model`, most of them at "),
         ("widened by a norm", "wide_products", "are of float32 operands, wider than the weights"),
         (
+            "FSDP without a sharded batch",
+            "replicated_batch",
+            "no axis shards tokens: collectives move ",
+        ),
+        (
             "a constraint in a layer",
             "dropped_batch",
             "drops `data` of the batch, and each use of its value is sharded over it again",
@@ -65,6 +70,13 @@ def test_an_axis_of_two_that_nothing_uses_doubles_the_work():
     assert (repeated.axes, repeated.share, repeated.work) == (("model",), 1.0, 2.0)
 
 
+def test_a_replicated_batch_is_told_the_axes_that_shard_it():
+    (found,) = accidents("FSDP without a sharded batch")
+    assert (found.path, found.axes) == ("tokens", ("data", "model"))
+    assert found.spec == (("data", "model"), ())
+    assert found.bytes / found.work == pytest.approx(9 * 2**20)  # two layers' matrices, both tables
+
+
 def test_a_kernel_gradient_is_divided_by_the_axis_that_shards_its_images():
     """Of eight convolutions three are repeated on both devices of the axis, five are halved."""
     (repeated,) = accidents("images gathered by their rows")
@@ -84,6 +96,8 @@ def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
     "name",
     [
         "tensor parallelism",
+        "a small batch that is replicated",
+        "a batch that a constraint shards",
         "sequence parallelism",
         "sequence parallelism of both",
         "grouped queries",

@@ -36,6 +36,7 @@ with st.sidebar:
     fields = plan_inputs.predict_fields(has_chips=not sweep.scales())
 experiment, refusal = state.edit("predict", fields)
 refusal = refusal or question.number_refusal()
+variant.note(experiment)
 one = not sweep.is_open()
 run = live.joined("predict", experiment) if one else None
 can_look = one and run is None and refusal is None and state.notice("predict") is None
@@ -77,6 +78,7 @@ elif pressed:
     live.ask("predict", experiment)
 
 if one:  # a sweep follows its own runs
+    variant.changed(experiment)
     live.follow("predict", experiment, run, at_work)
 changes = st.container()
 if swept:

@@ -69,6 +69,8 @@ _DEFAULTS: dict[str, Form] = {
     "programs": {"mesh": [["x", 8]], "workload": "elementwise"},
 }
 
+_UNDONE = 50  # changes of a screen that can be taken back
+
 
 def experiment(screen: str) -> Experiment:
     """The screen's experiment: the last valid one, or the screen's default."""
@@ -143,6 +145,27 @@ def replace(screen: str, new: Experiment, at: int = 0) -> None:
     )
     set_aside(screen, "edited", None)
     replace_draft(screen, new.members[at].experiment.to_json())
+
+
+def note_change(screen: str, before: Experiment, after: Experiment) -> None:
+    """Keep a change of the screen's experiment, for `undo`."""
+    set_aside(screen, "changes", (*(aside(screen, "changes") or ()), (before, after))[-_UNDONE:])
+
+
+def before_change(screen: str) -> Experiment | None:
+    """The experiment before the last change that was kept; None where the screen shows another one
+    since.
+    """
+    kept = aside(screen, "changes") or ()
+    return kept[-1][0] if kept and kept[-1][1] == experiment(screen) else None
+
+
+def undo(screen: str) -> None:
+    """Show the experiment before the last change again."""
+    if (before := before_change(screen)) is not None:
+        set_aside(screen, "changes", aside(screen, "changes")[:-1])
+        replace(screen, before)
+        set_run(screen, None)
 
 
 def replace_draft(screen: str, new: Form) -> None:

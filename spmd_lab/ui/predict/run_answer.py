@@ -27,7 +27,7 @@ from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, trainin
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
 from spmd_core.words import bound_words, days_text, predictions, tokens_text
-from spmd_lab.ui import cards, exports, price
+from spmd_lab.ui import cards, exports, price, state
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -194,6 +194,7 @@ def _use(answer: TrainingAnswer, plan: Plan) -> None:
                 plain(chip_title(row.kind)), key=f"use:{row.kind}", disabled=row.plan == plan
             )
             if pressed:
+                state.set_aside(question.SCREEN, "offer", True)
                 question.fill(row.plan)
 
 

@@ -2,20 +2,27 @@
 fields, however they are changed.
 """
 
+from itertools import starmap
+
 import streamlit as st
 
-from spmd_core.base import seconds_text
-from spmd_core.experiment import Experiment
+from spmd_core.base import bytes_text, change_text, seconds_text
+from spmd_core.experiment import Experiment, names_of
 from spmd_core.facts import Prediction
-from spmd_core.terms import experiment_words
+from spmd_core.plan import Plan
+from spmd_core.sheets import NONE
+from spmd_core.sweeps import training_run
+from spmd_core.terms import experiment_words, money_text
 from spmd_core.time import estimate_step
+from spmd_core.words import days_text
 from spmd_lab.ui import price, run_tables, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.predict import question
 from spmd_lab.ui.predict.beside import numbers_table, study
 from spmd_lab.ui.shell import draw_table
 
-_SCREEN, _KEPT = "predict", "variant"
+_SCREEN, _KEPT, _SHOWN = "predict", "variant", "shown"
 _ADD = "Keeps this prediction as A. Change the fields: what they show is B, and both are compared here."
 _NOTHING = "Change a field: what the fields show is B, and both are compared here."
 
@@ -42,6 +49,61 @@ def draw(experiment: Experiment) -> None:
                     state.replace(_SCREEN, kept)
                     st.rerun()
                 study(kept, experiment, "variant")
+
+
+def note(experiment: Experiment) -> None:
+    """Keeps what the screen showed before fields, an offer or a link changed it."""
+    shown: Experiment | None = state.aside(_SCREEN, _SHOWN)
+    state.set_aside(_SCREEN, _SHOWN, experiment)
+    if shown is not None and shown != experiment:
+        state.note_change(_SCREEN, shown, experiment)
+
+
+def changed(experiment: Experiment) -> None:
+    """Draws what the last change of a plan made of days, dollars and memory, and a button that takes
+    it back.
+    """
+    before = state.before_change(_SCREEN)
+    if before is None or not before.plan or not experiment.plan:
+        return
+    both, basis = predictions(before, experiment)
+    assert both is not None
+    ends = zip(both, (before.plan, experiment.plan), strict=True)
+    words = ", ".join(starmap(change_text, zip(*(_ends(*each) for each in ends), strict=True)))
+    was, now = names_of([before.to_json(), experiment.to_json()])
+    with st.container(horizontal=True, vertical_alignment="center", key="before-now"):
+        how = basis.removeprefix("Both ").removesuffix(".")
+        line = f"**Before → now**, {plain(f'{how}: {words} per device.')}"
+        st.markdown(line, help=plain(f"{was} → {now}"))
+        if state.aside(_SCREEN, "offer"):  # its button is below: the line may be out of sight
+            st.toast(line)
+            state.set_aside(_SCREEN, "offer", None)
+        st.button(
+            "Undo",
+            icon=":material/undo:",
+            key="predict:undo",
+            type="tertiary",
+            help=plain(f"Back to {was}."),
+            on_click=_undo,
+        )
+
+
+def _ends(prediction: Prediction, plan: Plan) -> tuple[str, str, str]:
+    """Returns days, dollars (without a price chip-hours) and memory of a plan, in words."""
+    each = price.by_kind().get(plan.topology.chip.generation)
+    run = training_run(prediction, plan, question.tokens(), each)
+    peak = prediction.memory_bytes.peak
+    held = bytes_text(peak) if peak else "too much"
+    if run is None or not prediction.fits:
+        return "does not fit", NONE, held
+    spent = f"{run.chip_hours:,.0f} chip-hours" if run.money is None else money_text(run.money)
+    return days_text(run.days.estimate), spent, held
+
+
+def _undo() -> None:
+    state.undo(_SCREEN)
+    state.set_aside(_SCREEN, _SHOWN, state.experiment(_SCREEN))
+    state.set_aside(_SCREEN, "asked", None)  # no search changes the plan that is back
 
 
 def _button(label: str, icon: str, help_: str, kept: Experiment | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import streamlit as st
 
@@ -14,7 +15,7 @@ from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 
-_BEFORE, _REFUSED = "before_fixes", "refused_fix"  # aside
+_REFUSED = "refused_fix"  # aside
 _PROMISE = "Partitioned first: it is not used if peak memory or step time rises."
 _UNDO = "Back to the specs before the last fix."
 OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
@@ -85,8 +86,9 @@ def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
             use(specs)
     elif has_fixes:
         st.caption("Each fix raises peak memory or step time.")
-    if _undone():
-        st.button("Undo", icon=":material/undo:", key="fix:undo", on_click=_undo, help=_UNDO)
+    if state.before_change("programs"):
+        undo, of = partial(state.undo, "programs"), _UNDO
+        st.button("Undo", icon=":material/undo:", key="fix:undo", on_click=undo, help=of)
 
 
 def refused() -> None:
@@ -170,24 +172,10 @@ def _changed(specs: Mapping[str, object]) -> Experiment:
 
 def give(specs: Mapping[str, object]) -> None:
     """Gives the screen's program these specs, in front of its own."""
-    before, kept = state.experiment("programs"), state.aside("programs", _BEFORE) or ()
+    before = state.experiment("programs")
     if shell.done(lambda: _replace(_changed(specs))):
-        after = state.experiment("programs").id
-        state.set_aside("programs", _BEFORE, (*kept, (before, after)))
+        state.note_change("programs", before, state.experiment("programs"))
         st.rerun()
-
-
-def _undone() -> Experiment | None:
-    """Returns the program before the last fix; None of one that no fix made."""
-    kept = state.aside("programs", _BEFORE) or ()
-    before, after = kept[-1] if kept else (None, "")
-    return before if state.experiment("programs").id == after else None
-
-
-def _undo() -> None:
-    if (before := _undone()) is not None:
-        state.set_aside("programs", _BEFORE, state.aside("programs", _BEFORE)[:-1])
-        _replace(before)
 
 
 def _replace(experiment: Experiment) -> None:

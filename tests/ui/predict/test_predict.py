@@ -765,6 +765,34 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
 
 
 @pytest.mark.usefixtures("every_chip")
+def test_a_change_shows_its_days_and_memory_and_is_undone(opened):
+    screen = opened(experiment=link.encode(MODEL))
+    assert "Before → now" not in said(screen)
+    before = figures(screen)
+    press(screen, "v5p")
+    assert ["Before → now" in each.value for each in screen.toast] == [True]
+    field(screen, "text_input", "Price per chip-hour ($)").set_value("4.2").run()
+    days, dollars, memory = re.search(
+        r"Before → now.*, estimated from their sizes: (.*), (.*), (.* per device)\.", said(screen)
+    ).groups()
+    now = figures(screen)
+    assert days.endswith(now["For 1T tokens"].partition("days")[0] + "days")
+    assert days.startswith(before["For 1T tokens"].partition(" days")[0])
+    assert "$" in dollars and " → " in dollars and " → " in memory
+    press(screen, "Undo")
+    assert "Before → now" not in said(screen)
+    assert figures(screen)["Memory"] == before["Memory"]
+    field(screen, "number_input", "Sequences per device").set_value(3).run()
+    field(screen, "number_input", "Sequences per device").set_value(2).run()
+    press(screen, "Undo")
+    assert field(screen, "number_input", "Sequences per device").value == 3
+    press(screen, "Undo")
+    assert figures(screen)["Memory"] == before["Memory"]
+    field(screen, "number_input", "Sequences per device").set_value(10_000).run()
+    assert "→ does not fit" in said(screen)
+
+
+@pytest.mark.usefixtures("every_chip")
 def test_the_answer_is_of_the_fields_as_they_are(opened):
     screen = opened(experiment=link.encode(MODEL))
     field(screen, "number_input", "Sequences per device").set_value(3).run()

@@ -10,8 +10,8 @@ from typing import NoReturn
 from spmd_core.base import CLEAR, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.lab import Lab
-from spmd_core.runs import RunStatus
-from spmd_core.words import phase_words
+from spmd_core.runs import Pace, RunStatus
+from spmd_core.words import phase_words, progress
 
 LOOK_S = 0.2  # between two looks at whether a signal came, or a run is paused
 
@@ -56,12 +56,13 @@ def run_to_end(
 
     After `timeout_s` it is cancelled too. `compile_only`: as of `Lab.submit`.
     """
+    shown = Shown()
     with Stops() as stops:
         run = lab.submit(experiment, compile_only=compile_only)
-        status = wait(lab, run, timeout_s, _show, lambda: stops.came)
+        status = wait(lab, run, timeout_s, shown, lambda: stops.came)
         if not status.is_over:
             lab.cancel(run)
-            status = lab.wait(run, on_change=_show)
+            status = lab.wait(run, on_change=shown)
     show_progress()
     return status, stops.came
 
@@ -92,13 +93,20 @@ def wait(
             return status
 
 
-def _show(status: RunStatus) -> None:
-    doing = phase_words(status)
-    rounds = f" {status.done}/{status.of}" if status.of else ""
-    medians = ", ".join(
-        f"{name} {seconds_text(median)}" for name, median in status.medians_s.items()
-    )
-    show_progress(f"{status.elapsed_s or 0:6.1f} s  {doing}{rounds}  {medians}".rstrip())
+class Shown:
+    """Writes how far a run is, and what is left of it, each time that it changes."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+
+    def __call__(self, status: RunStatus) -> None:
+        _, far, self._pace = progress(status, self._pace)
+        far = f", {far}" if status.of else ""
+        medians = ", ".join(
+            f"{name} {seconds_text(median)}" for name, median in status.medians_s.items()
+        )
+        doing = f"{phase_words(status)}{far}  {medians}"
+        show_progress(f"{status.elapsed_s or 0:6.1f} s  {doing}".rstrip())
 
 
 def show_progress(text: str = "") -> None:

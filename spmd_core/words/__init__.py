@@ -23,6 +23,7 @@ from spmd_core.words.predictions import (
     share_words,
     tokens_text,
 )
+from spmd_core.words.progress import left_words, progress, progress_words
 from spmd_core.words.runs import (
     collective_words,
     collectives_words,
@@ -90,6 +91,7 @@ __all__ = [
     "is_dispatch_bound",
     "is_predicted",
     "kept_words",
+    "left_words",
     "match_words",
     "merged_notes",
     "named_words",
@@ -104,6 +106,8 @@ __all__ = [
     "paused_words",
     "phase_words",
     "predictions",
+    "progress",
+    "progress_words",
     "ratio_words",
     "row_words",
     "run_headline",

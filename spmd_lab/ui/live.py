@@ -4,19 +4,17 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.base import RequestError, numbered, seconds_text
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, newest
-from spmd_core.runs import COMPILING, Pace, RunStatus, behind, paced
+from spmd_core.runs import COMPILING, Pace, RunStatus, behind
 from spmd_core.terms import experiment_words, state_words, title
-from spmd_core.words import compile_words, kept_words, phase_words
+from spmd_core.words import kept_words, phase_words, progress
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, colors, curve, glimpse
 from spmd_lab.ui.lab import as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
-
-_ROUGH_S = 5.0  # what is left of a run is rounded to so much: it is an estimate
 
 _BUTTONS = {
     "compare": "Run",
@@ -195,22 +193,10 @@ def watch(run: str) -> None:
 
 def _progress(status: RunStatus) -> tuple[float, str]:
     is_compiled = status.experiment.place.is_absent
-    if is_compiled and not status.of and status.state != "queued":
-        return compile_words(status, lab().last_took_s(status.experiment))
-    if not status.of and status.process == 1:
-        return 0.0, "not measuring yet"
-    left = ""
-    if status.experiment.what.is_of_machine:
-        part, left = "point", left_words(status)
-    elif status.phase == "train":
-        part = "step"
-    elif is_compiled:
-        part = "strategy"
-    else:
-        now, left_s = paced(status, state.aside(_PACE, status.run) or Pace())
-        state.set_aside(_PACE, status.run, now)
-        return now.share, progress_words(status, left_s)
-    return min(1.0, status.done / status.of), f"{part} {status.done} of {status.of}{left}"
+    last_s = lab().last_took_s(status.experiment) if is_compiled and not status.of else None
+    share, words, pace = progress(status, state.aside(_PACE, status.run) or Pace(), last_s)
+    state.set_aside(_PACE, status.run, pace)
+    return share, words
 
 
 def listed_runs() -> Seen:
@@ -346,28 +332,3 @@ def behind_words(at_hand: RunStatus, longest_s: float) -> str:
         f"Behind {experiment_words(at_hand.experiment)}: {phase_words(at_hand)}, at work{since}. "
         f"It is ended after {seconds_text(longest_s)} at the latest{pauses}."
     )
-
-
-def left_words(status: RunStatus) -> str:
-    """About how long the points take that are left of a sweep; "" before the first."""
-    if not status.done or status.elapsed_s is None:
-        return ""
-    left_s = status.elapsed_s * (status.of - status.done) / status.done
-    return f", about {left_s:.0f} s left"
-
-
-def progress_words(status: RunStatus, left_s: float | None) -> str:
-    """The progress in words: `process 2 of 5, round 3 of 20, about 40 s left`; `10 rounds measured`
-    while their values are checked, which takes what it takes.
-    """
-    planned, now = status.experiment.processes, status.process
-    parts = [f"process {now} of {planned}"] if planned > 1 else []
-    if now > planned:
-        parts = [f"process {now}, not settled by the first {planned}"]
-    if status.phase == "check" and status.done:
-        return ", ".join([*parts, f"{numbered(status.done, 'round')} measured"])
-    parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
-    if left_s is not None:
-        rough_s = max(_ROUGH_S, round(left_s / _ROUGH_S) * _ROUGH_S)
-        parts.append(f"about {seconds_text(rough_s)} left")
-    return ", ".join(parts)

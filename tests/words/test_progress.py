@@ -6,7 +6,7 @@ import pytest
 
 from spmd_core.experiment import parse_experiment
 from spmd_core.runs import Pace, RunStatus, paced
-from spmd_lab.ui.live import progress_words
+from spmd_core.words import left_words, progress, progress_words
 
 ONE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
 ROUNDS, COMPILE_S, ROUND_S = 20, 6.0, 0.7
@@ -82,7 +82,21 @@ def test_the_words_name_the_process_and_what_is_left():
     assert progress_words(status, 41.0) == "process 2 of 5, round 3 of 20, about 40 s left"
     alone = replace(status, experiment=parse_experiment(ONE), process=1)
     assert progress_words(alone, None) == "round 3 of 20"
+    assert progress_words(replace(alone, done=20), 0.0) == "round 20 of 20", "nothing is left"
+    assert progress_words(alone, 1.2) == "round 3 of 20, under 5 s left"
     checked = replace(status, process=6, phase="check")
-    assert (
-        progress_words(checked, 41.0) == "process 6, not settled by the first 5, 3 rounds measured"
+    assert progress_words(checked, 41.0).startswith("process 6: the first 5 left a verdict open, ")
+    again = replace(alone, process=2)
+    assert progress_words(again, None) == "process 2: the first left a verdict open, round 3 of 20"
+
+
+def test_a_bar_is_not_full_while_its_run_is_at_work():
+    status = RunStatus("a", "running", parse_experiment(ONE), 0.0, started_at=0.0, finished_at=9.0)
+    share, words, _ = progress(replace(status, done=20, of=20), Pace())
+    assert share < 1.0 and "left" not in words
+    sweep = replace(status, experiment=parse_experiment(ONE | {"workload": "collectives"}))
+    assert progress(replace(sweep, done=3, of=12), Pace())[:2] == (
+        0.25,
+        "point 3 of 12, about 25 s left",
     )
+    assert left_words(replace(sweep, done=12, of=12)) == ""

@@ -14,7 +14,7 @@ from spmd_core.answers.collective_sheet import (
     step_collectives,
 )
 from spmd_core.answers.drawn import devices_text, layout_lines
-from spmd_core.answers.machine_sheets import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.answers.machine_sheets import CEILING_ROWS, ceiling_figures, sweep_points
 from spmd_core.answers.measuring import (
     DETAILS,
     parts_table,
@@ -81,7 +81,6 @@ __all__ = [
     "CONTEXT_ROWS",
     "DETAILS",
     "PART_NAMES",
-    "POINTS",
     "SEARCHES",
     "SERVED_POINTS",
     "SERVING_LOADS",
@@ -143,6 +142,7 @@ __all__ = [
     "step_collectives",
     "strategies_table",
     "strategy_rows",
+    "sweep_points",
     "training_headline",
     "training_table",
     "tried_words",

@@ -18,7 +18,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.results import Result, StrategyResult
-from spmd_core.roofline import calibration, measured, with_expected
+from spmd_core.roofline import calibration, expected_span, measured, with_expected
 from spmd_core.workloads import COLLECTIVES_SWEEP, parse_mesh
 
 WORKLOAD = "collectives"
@@ -61,11 +61,12 @@ def _measured(
 
 def as_json(result: Result) -> dict[str, object]:
     """Points and fits of a sweep, as JSON values; times in seconds, bandwidths in bytes per
-    second.
+    second. `times_as_long`: the range of what is predicted, None where none is known.
     """
-    table = measured(result)
+    table, span = measured(result), expected_span(result.experiment.place)
     return {
         "run": result.run,
+        "times_as_long": span and dict(zip(("low", "high"), span, strict=True)),
         "experiment": result.experiment.to_json(),
         "partial": result.partial,
         "points": [point.model_dump(mode="json") for point in table.points],

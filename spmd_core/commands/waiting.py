@@ -56,7 +56,7 @@ def run_to_end(
 
     After `timeout_s` it is cancelled too. `compile_only`: as of `Lab.submit`.
     """
-    shown = Shown()
+    shown = Follower()
     with Stops() as stops:
         run = lab.submit(experiment, compile_only=compile_only)
         status = wait(lab, run, timeout_s, shown, lambda: stops.came)
@@ -93,13 +93,14 @@ def wait(
             return status
 
 
-class Shown:
+class Follower:
     """Writes how far a run is, and what is left of it, each time that it changes."""
 
     def __init__(self) -> None:
         self._pace = Pace()
 
     def __call__(self, status: RunStatus) -> None:
+        """Write how far a run is."""
         _, far, self._pace = progress(status, self._pace)
         far = f", {far}" if status.of else ""
         medians = ", ".join(

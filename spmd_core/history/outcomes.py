@@ -84,7 +84,8 @@ def _reached(facts: Result) -> str:
     if not facts.experiment.what.has_formula or not points:
         return ""
     most = max((each.axes for each in points), key=len)
-    words, _ = sweep_words([each for each in points if each.axes == most])
+    of_most = [each for each in points if each.axes == most]
+    words, _ = sweep_words(of_most, target=facts.experiment.place)
     return words.removeprefix("Predicted: ").rstrip(".")
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from spmd_core.answers import (
     CEILING_ROWS,
-    POINTS,
     collectives_table,
     parts_table,
     phases_table,
     samples_table,
     series_table,
     strategies_table,
+    sweep_points,
 )
 from spmd_core.base import capital, numbered
 from spmd_core.history import origin_words
@@ -137,7 +137,7 @@ def _times(result: Result) -> list[Block]:
     count = max((each.processes for each in result.strategies.values()), default=1)
     of_first = f" of the first of {numbered(count, 'process')}" if count > 1 else ""
     for heading, table in (
-        ("Points of the sweep", POINTS.table(machine.points, "screen")),
+        ("Points of the sweep", sweep_points(machine.points, result.experiment.place)),
         ("Once, before the steady state", phases_table(result)),
         (f"Every sample{of_first}", samples_table(result)),
         ("Curves of the training run", series_table(result)),

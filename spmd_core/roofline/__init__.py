@@ -6,7 +6,14 @@ from spmd_core.roofline.duration import NOT_CALIBRATED, Duration, Unknown
 from spmd_core.roofline.fits import busy_facts, ceiling, fits
 from spmd_core.roofline.formula import formula_of
 from spmd_core.roofline.operations import operations_of, operations_of_turn
-from spmd_core.roofline.published import PUBLISHED, PublishedRate, published_span
+from spmd_core.roofline.published import (
+    PUBLISHED,
+    PublishedRate,
+    expected_span,
+    is_published,
+    published_span,
+    span_of,
+)
 from spmd_core.roofline.roofline import (
     ProgramTime,
     partitioned_s,
@@ -54,8 +61,10 @@ __all__ = [
     "ceiling",
     "closed_form_s",
     "data_sheet",
+    "expected_span",
     "fits",
     "formula_of",
+    "is_published",
     "least_s",
     "link_s",
     "measured",
@@ -65,6 +74,7 @@ __all__ = [
     "partitioned_s",
     "program_time",
     "published_span",
+    "span_of",
     "time_model",
     "times_where_run",
     "tokens_needed",

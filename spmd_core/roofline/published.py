@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from spmd_core.fields import Axes, Mesh
-from spmd_core.machine import get_topology
+from spmd_core.machine import Target, Topology, get_topology
 from spmd_core.time import mesh_collective_s
 from spmd_core.workloads import TRANSFERS
 
@@ -71,3 +71,21 @@ def published_span() -> tuple[float, float]:
     """Returns the least and the most times as long as predicted that a published one took."""
     ratios = [ratio for each in PUBLISHED for _, ratio in each.ratios()]
     return min(ratios), max(ratios)
+
+
+def is_published(topology: Topology) -> bool:
+    """Returns True if rates of such links were published: those of a TPU slice."""
+    return not topology.chip.is_gpu and topology.slices == 1
+
+
+def span_of(topology: Topology) -> tuple[float, float] | None:
+    """Returns the range of a predicted time, in times as long, by what was published of such links;
+    None where nothing was.
+    """
+    low, high = published_span()
+    return (min(1.0, low), high) if is_published(topology) else None
+
+
+def expected_span(target: Target) -> tuple[float, float] | None:
+    """Returns the range of a predicted time on a target that is not attached; None elsewhere."""
+    return span_of(get_topology(target)) if target.is_absent else None

@@ -3,8 +3,18 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from spmd_core.base import about_bytes, by_key, bytes_text, capital, scaled_text, seconds_text
+from spmd_core.base import (
+    about_bytes,
+    between,
+    by_key,
+    bytes_text,
+    capital,
+    scaled_text,
+    seconds_text,
+)
+from spmd_core.machine import Target
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
+from spmd_core.roofline import expected_span
 from spmd_core.terms.names import listed
 from spmd_core.workloads import TRANSFERS
 
@@ -26,24 +36,30 @@ def headline(result: Result) -> str:
     """The answer of a run that measures its machine."""
     outcome = next(iter(result.strategies.values()))
     if result.experiment.what.has_formula:
-        return " ".join(filter(None, sweep_words(outcome.points, outcome.fits)))
+        place = result.experiment.place
+        return " ".join(filter(None, sweep_words(outcome.points, outcome.fits, place)))
     return calibration_words(outcome.ceilings)
 
 
-def sweep_words(points: Sequence[Point], fits: Iterable[Fit] = ()) -> tuple[str, str]:
+def sweep_words(
+    points: Sequence[Point], fits: Iterable[Fit] = (), target: Target | None = None
+) -> tuple[str, str]:
     """The highest bus bandwidth of the first kind over each group of axes; and the sizes around it
     that reach half of that and the points that are off the line, "" where there are none.
+
+    Rates that are predicted for a `target` are ranges, where such a range is known.
     """
     timed = [point for point in counted(points) if _bus(point)]
     if not timed:
         return NO_POINTS, ""
-    kind = timed[0].kind
+    kind, span = timed[0].kind, expected_span(target) if target else None
     groups = by_key((point.axes, point) for point in timed if point.kind == kind)
     peaks, halves, rises = [], [], True  # to the end of each
     for axes, listed_points in groups.items():
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
         rises &= peak.bytes == max(point.bytes for point in listed_points)
-        peaks.append(f"{rate_words(_bus(peak))} over {where} ({bytes_text(peak.bytes)})")
+        rate = predicted_rate(_bus(peak), None if peak.time_s else span)
+        peaks.append(f"{rate} over {where} ({bytes_text(peak.bytes)})")
         if (half := half_points(listed_points)) is not None:
             first, last = (about_bytes(each.bytes) for each in half)
             end = "on" if half[1] in listed_points else f"to {last}"
@@ -137,6 +153,11 @@ def axes_words(axes: Sequence[str]) -> str:
 def rate_words(rate: float | None) -> str:
     """Bytes per second with a decimal prefix: `12.3 GB/s`."""
     return "–" if rate is None or rate >= NO_LIMIT else scaled_text(rate, "B/s")
+
+
+def predicted_rate(rate: float, span: tuple[float, float] | None) -> str:
+    """Returns a rate whose time takes `span` times as long: `57.3 to 86.5 GB/s`; one number of None."""
+    return between(*(rate_words(rate / each) for each in reversed(span or (1.0, 1.0))))
 
 
 def fit_words(fit: Fit) -> str:

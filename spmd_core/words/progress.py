@@ -61,4 +61,5 @@ def progress_words(status: RunStatus, left_s: float | None) -> str:
     if status.phase == "check" and status.done:
         return ", ".join([*parts, f"{numbered(status.done, 'round')} measured"])
     parts.append(f"round {status.done} of {status.of}" if status.of else "not measuring yet")
-    return ", ".join(filter(None, [*parts, _rough(left_s or 0.0)]))
+    rough = _rough(left_s or 0.0)
+    return ", ".join([*parts, rough] if rough else parts)

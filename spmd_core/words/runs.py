@@ -81,7 +81,7 @@ def headline_parts(
     what = result.experiment.what
     if what.is_of_machine and what.has_formula:
         outcome = next(iter(result.strategies.values()))
-        return bandwidth.sweep_words(outcome.points, outcome.fits)
+        return bandwidth.sweep_words(outcome.points, outcome.fits, result.experiment.place)
     if what.is_small_program or what.is_of_machine or is_predicted(result):
         return run_headline(result, differences), ""
     answer, more = strategies.answer_parts(result, is_figured=is_figured)

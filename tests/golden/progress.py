@@ -127,7 +127,7 @@ def _shown(status: RunStatus) -> str:
         contextlib.redirect_stderr(out),
         mock.patch.object(out, "isatty", lambda: True, create=True),
     ):
-        waiting.Shown()(status)
+        waiting.Follower()(status)
     return out.getvalue().removeprefix(CLEAR)
 
 

@@ -194,7 +194,7 @@ def _at_work(work: Sequence[tuple[dict[str, Any], dict[str, Any], float | None]]
             contextlib.redirect_stderr(said),
             mock.patch.object(said, "isatty", lambda: True, create=True),
         ):
-            waiting.Shown()(first)
+            waiting.Follower()(first)
         if work is WORK["swept"]:
             query |= {"show": "sweep", "sweep": "chips=16,64"}
         return [

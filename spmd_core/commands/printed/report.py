@@ -4,7 +4,7 @@ needs to know."""
 from collections.abc import Iterator
 
 from spmd_core.advice import CONFIRM, confirmation
-from spmd_core.answers import CEILING_ROWS, POINTS, collectives_table, strategies_table
+from spmd_core.answers import CEILING_ROWS, collectives_table, strategies_table, sweep_points
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.facts import SURE_PROCESSES, Shardings
 from spmd_core.recipes import differences_of
@@ -110,7 +110,7 @@ def _of_machine(result: Result) -> list[str]:
     measurements = measured(result)
     lines = sheet_lines(CEILING_ROWS.table(measurements.ceilings, "screen"))
     if measurements.points and not measurements.ceilings:
-        lines += sheet_lines(POINTS.table(measurements.points, "screen"))
+        lines += sheet_lines(sweep_points(measurements.points, result.experiment.place))
     if measurements.fits:
         lines += ["", *map(fit_words, measurements.fits)]
     return lines + ([f"note: {DEFINITIONS}"] if measurements.points else [])

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from spmd_core.answers import CEILING_ROWS, POINTS, ceiling_figures
+from spmd_core.answers import CEILING_ROWS, ceiling_figures, sweep_points
 from spmd_core.base import (
     RequestError,
     between,
@@ -17,7 +17,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
-from spmd_core.roofline import calibration, measured, on_topology, with_expected
+from spmd_core.roofline import calibration, expected_span, measured, on_topology, with_expected
 from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.terms import (
     NO_LIMIT,
@@ -252,7 +252,7 @@ def _sweep(experiment: Experiment, points: Sequence[Point], shown: Shown) -> Non
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
         if numbers.open:
-            st.dataframe(sortable(POINTS.table(points, "screen")), hide_index=True)
+            st.dataframe(sortable(sweep_points(points, experiment.place)), hide_index=True)
 
 
 def _charts(
@@ -264,8 +264,7 @@ def _charts(
 ) -> None:
     """Draws a chart of the kind that is shown by size, and all kinds ranked at the size shown."""
     own, beside = shown.of(points), shown.of(shown.others)
-    place = experiment.place
-    span = card.span_of(get_topology(place)) if place.is_absent else None
+    span = expected_span(experiment.place)
     curve = chart.sweep_chart(
         own, beside, quantity, shown.other, shown.size, span, shown.other_span
     )

@@ -12,7 +12,14 @@ from spmd_core.base import RequestError, between, bytes_text, seconds_text, span
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import Topology, get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point
-from spmd_core.roofline import PUBLISHED, PublishedRate, calibration_of, published_span
+from spmd_core.roofline import (
+    PUBLISHED,
+    PublishedRate,
+    calibration_of,
+    is_published,
+    published_span,
+    span_of,
+)
 from spmd_core.terms import (
     bandwidths,
     counted,
@@ -135,19 +142,6 @@ def _seconds(point: Point) -> float:
     return point.time_s or point.predicted_s or 0.0
 
 
-def _is_published(topology: Topology) -> bool:
-    """Returns True if rates of such links were published: those of a TPU slice."""
-    return not topology.chip.is_gpu and topology.slices == 1
-
-
-def span_of(topology: Topology) -> tuple[float, float] | None:
-    """Returns the range of a predicted time, in times as long, by what was published of such links;
-    None where nothing was.
-    """
-    low, high = published_span()
-    return (min(1.0, low), high) if _is_published(topology) else None
-
-
 def _span(point: Point, span: tuple[float, float] | None) -> str:
     return span_text(*(each * _seconds(point) for each in span)) if span else ""
 
@@ -169,7 +163,7 @@ def _beside(point: Point, shown: Shown, topology: Topology | None) -> Iterator[F
 
 def _sure(badges: DeltaGenerator, topology: Topology) -> None:
     lines = [ON_GPUS if topology.chip.is_gpu else RESTS_ON]
-    if _is_published(topology):
+    if is_published(topology):
         low, high = published_span()
         lines.append(
             f"Published collectives took {low:.2f} to {high:.2f} times as long as predicted:"

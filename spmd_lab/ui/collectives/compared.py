@@ -10,7 +10,7 @@ from spmd_core.base import RequestError, numbered, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.machine import CHIPS, get_topology
 from spmd_core.results import Point
-from spmd_core.roofline import measured, on_topology
+from spmd_core.roofline import expected_span, measured, on_topology, span_of
 from spmd_core.runs import RunSummary
 from spmd_core.terms import axes_words, experiment_words, kind_title
 from spmd_lab.ui import choices, state
@@ -77,7 +77,7 @@ def _there(
         return shown, f"No run {shorten(chosen, 40)} is stored here to compare with."
     if chosen in predicted:
         name, points = predicted[chosen]
-        span = card.span_of(get_topology(f"tpu:{name}"))
+        span = span_of(get_topology(f"tpu:{name}"))
         there = replace(shown, other=f"{name}, predicted", others=points, other_span=span)
     else:
         there = _with_run(shown, chosen)
@@ -93,8 +93,8 @@ def _with_run(shown: Shown, run: str) -> Shown:
         return shown
     place = result.experiment.place
     name = "simulated" if result.environment.simulated else "the other run"
-    span = card.span_of(get_topology(place)) if place.is_absent else None
-    return replace(shown, other=name, others=measured(result).points, other_span=span)
+    points, span = measured(result).points, expected_span(place)
+    return replace(shown, other=name, others=points, other_span=span)
 
 
 def _stored_elsewhere(experiment: Experiment, run: str | None) -> dict[str, str]:

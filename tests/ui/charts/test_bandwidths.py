@@ -6,10 +6,12 @@ from html import unescape
 
 import pytest
 
+from spmd_core.answers import sweep_points
 from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.machine import accelerator_files
-from spmd_core.roofline import published_span
+from spmd_core.roofline import on_topology, published_span
+from spmd_core.terms import sweep_words
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_lab.ui.collectives.card import RESTS_ON
 from spmd_lab.ui.collectives.typed import read_size
@@ -257,3 +259,21 @@ def test_sizes_are_read_as_they_are_written():
         " 100 MB ": 10**8,
     }
     assert {text: read_size(text) for text in known} == known
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:8"])
+def test_the_command_has_the_ranges_of_the_screen(data_folder, target):
+    asked = {"workload": "collectives", "target": target, "mesh": {"x": 8}}
+    experiment = parse_experiment(asked)
+    shown = figures(opened("collectives", experiment=link.encode(experiment)))
+    points = on_topology(experiment)
+    table = sweep_points(points, experiment.place)
+    row = next(
+        dict(zip(table.columns, (each.text for each in cells), strict=True))
+        for cells, point in zip(table.rows, points, strict=True)
+        if (point.kind, point.bytes) == ("all-reduce", 2**24)
+    )
+    assert (row["Predicted"], row["Bus bandwidth"]) == (shown["Time"], shown["Bus bandwidth"])
+    sentence, _ = sweep_words(points, target=experiment.place)
+    assert f"All-reduce reaches {shown['Bus bandwidth']} over x (16.0 MiB)." in sentence
+    assert (" to " in sentence) == target.startswith("tpu")

@@ -42,7 +42,7 @@ own_mesh = dict(program.described.mesh or program.mesh)
 before = experiment.vary(specs={}, mesh=own_mesh)
 is_changed = not refusal and not misfit and before != experiment
 if not refusal and not misfit:
-    what_if.begin(before, experiment)
+    what_if.begin("programs", before, experiment)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)

@@ -3,12 +3,15 @@
 from spmd_core.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.advice.doctor import Check, check
 from spmd_core.advice.fixes import (
+    COST_TIME,
     Specs,
+    by_cost,
     copied_bytes,
     held_bytes,
     held_twice,
     in_front,
     over_most,
+    saved_bytes,
     what_if_words,
 )
 from spmd_core.advice.nearest import (
@@ -39,12 +42,14 @@ from spmd_core.advice.results import CONFIRM, confirmation, gain_words, in_words
 
 __all__ = [
     "CONFIRM",
+    "COST_TIME",
     "GUESSED",
     "KINDS",
     "ONE_DEVICE_WINS",
     "Check",
     "Specs",
     "arguments",
+    "by_cost",
     "change_words",
     "changes",
     "check",
@@ -66,6 +71,7 @@ __all__ = [
     "program_headline",
     "removal_parts",
     "removal_words",
+    "saved_bytes",
     "step_arrays",
     "step_findings",
     "what_if_words",

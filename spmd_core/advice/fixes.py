@@ -1,14 +1,23 @@
 """The specs that mend what is wrong with a program, and what a device holds with them."""
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
 from spmd_core.fields import Spec
+from spmd_core.results import StepFinding
 from spmd_core.workloads import VALUE, Finding, Program, device_bytes, findings
 
+COST_TIME = (  # kinds of findings that do
+    *("lost_batch", "replicated_batch", "repeated_work", "unused_axis"),
+    *("wide_products", "dropped_batch", "replicated_carry"),
+)
+_BACK = {
+    "missing_donation": 1.0,
+    "float32_leak": 0.5,
+}  # the share of its bytes that a fix gives back
 T = TypeVar("T")
 Specs = Mapping[str, Spec]  # by pattern of arguments, or by @file:line of a value
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
@@ -58,6 +67,26 @@ def held_twice(program: Program, donated: Collection[str] = ()) -> frozenset[str
         for each in findings(program)
         if each.kind == "missing_donation" and each.path not in donated
         for path in each.others
+    )
+
+
+def saved_bytes(each: StepFinding, program: Program) -> int:
+    """Returns the bytes that the fix of a finding saves on a device; 0 where that is not known."""
+    if each.specs:
+        return held_bytes(program, {}) - held_bytes(program, dict(each.specs))
+    return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
+
+
+def by_cost(
+    listed: Iterable[StepFinding], program: Program, fits: bool = True
+) -> list[StepFinding]:
+    """Returns findings by what their fixes save, then by their bytes, the largest first. Before them
+    are those that cost time, unless the program does not fit.
+    """
+    first = COST_TIME if fits else ()
+    return sorted(
+        listed,
+        key=lambda e: (e.kind not in first, -saved_bytes(e, program), -e.bytes_per_device),
     )
 
 

@@ -19,6 +19,7 @@ from spmd_core.sheets import EVERYWHERE, Sheet, text
 # and with its bytes within 2%; by the kind of a target
 _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
 
+_VERBS = {"appears": "adds", "vanishes": "removes"}
 _RANGES = "Ranges are those of compiled programs: times of partitioned ones were not compared."
 
 
@@ -58,6 +59,12 @@ class Changed:
             return "vanishes" if was else "appears"
         return "more" if now > was else "fewer"
 
+    @property
+    def changed_bytes(self) -> int:
+        """Returns the bytes on a device by which a step changes; of all of them where none does."""
+        was, now = (1 if each is None else each for each in (self.before, self.after))
+        return self.first.bytes * (abs(now - was) or now)
+
 
 @dataclass(frozen=True)
 class WhatIf:
@@ -75,22 +82,14 @@ class WhatIf:
 
     @cached_property
     def rows(self) -> tuple[Changed, ...]:
-        """Collectives that are alike in kind, axes, dim, bytes and place: what changes first, then
-        the most bytes.
+        """Collectives that are alike in kind, axes, dim, bytes and place: what changes first, by the
+        bytes of the change.
         """
         before, after = (each.collectives for each in self.programs)
         alike = [_alike(each) for each in (before, after)]
         firsts = {_key(each): each for each in (*after, *before)}
         rows = [Changed(firsts[key], *(each.get(key, 0) for each in alike)) for key in firsts]
-        return tuple(
-            sorted(
-                rows,
-                key=lambda each: (
-                    each.change == "stays",
-                    -each.first.bytes * max(each.before or 1, each.after or 1),
-                ),
-            )
-        )
+        return tuple(sorted(rows, key=lambda e: (e.change == "stays", -e.changed_bytes)))
 
     @property
     def changed(self) -> tuple[Changed, ...]:
@@ -136,7 +135,9 @@ class WhatIf:
 
     @cached_property
     def resharded(self) -> tuple[tuple[str, str, str, int], ...]:
-        """Source lines whose propagated types change: types before and after, and how many values."""
+        """Source lines whose propagated types change, those of the most values first: types before and
+        after, and how many values.
+        """
         before, after = (
             Counter({(line, of): number for line, of, number in each.values or ()})
             for each in self.programs
@@ -145,10 +146,11 @@ class WhatIf:
         for at, changed in enumerate((before - after, after - before)):
             for (line, of), number in changed.items():
                 rows.setdefault(line, (Counter(), Counter()))[at][of] += number
-        return tuple(
+        listed = (
             (line, _some([*was]), _some([*now]), max(was.total(), now.total()))
             for line, (was, now) in rows.items()
         )
+        return tuple(sorted(listed, key=lambda row: -row[-1]))
 
     @property
     def made(self) -> str:
@@ -182,11 +184,8 @@ class WhatIf:
             return (
                 f"Changes the sharding of {values}." if number else "No value is sharded otherwise."
             )
-        changes = [
-            f"{verb} {_most(self.rows, change)}"
-            for verb, change in (("adds", "appears"), ("removes", "vanishes"))
-            if any(each.change == change for each in self.rows)
-        ]
+        kinds = {each.change: verb for each in self.rows if (verb := _VERBS.get(each.change))}
+        changes = [f"{verb} {_most(self.rows, change)}" for change, verb in kinds.items()]
         moved = change_text(*map(bytes_text, self.total_bytes))
         what = " and ".join(changes) or "no collective appears or vanishes"
         return f"{capital(what)}: {moved} per step and device."
@@ -268,7 +267,8 @@ def _most(rows: Sequence[Changed], change: str) -> str:
 
 def _row(each: Changed) -> CommunicationRow:
     one = each.first.model_copy(update={"count": each.after or each.before})
-    places = (each.first.source,) if each.first.source else ()
+    source = each.first.source  # which most reasons name
+    places = (source,) if source and source not in (one.reason or "") else ()
     return CommunicationRow(CollectiveRow((one,)), places=places)
 
 

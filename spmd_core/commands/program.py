@@ -12,6 +12,7 @@ from pathlib import Path
 
 from spmd_core.advice import (
     KINDS,
+    by_cost,
     compiled_findings,
     grouped_findings,
     held_spec,
@@ -64,7 +65,7 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(program_json(program, findings)))
     else:
-        print("\n".join(_lines(program, findings, arguments.file)))
+        print("\n".join(_lines(program, findings, arguments.file, arguments.target)))
     listed = {each.kind for each in (*step_findings(program), *findings)}
     is_bad = bool(listed & kinds or (listed and ANY in kinds))
     return int(is_bad or (bool(arguments.target) and compiled is None))
@@ -115,7 +116,10 @@ def _declared(arguments: Namespace) -> int:
 
 
 def _lines(
-    program: Program, compiled: tuple[StepFinding, ...] = (), file: str = "FILE"
+    program: Program,
+    compiled: tuple[StepFinding, ...] = (),
+    file: str = "FILE",
+    target: str | None = None,
 ) -> list[str]:
     rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
     rows += [_row(each) for each in program.arguments()]
@@ -124,8 +128,8 @@ def _lines(
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(
             line
-            for each in (*grouped_findings(program), *compiled)
-            for line in _finding(each, file)
+            for each in by_cost((*compiled, *grouped_findings(program)), program)
+            for line in _finding(each, file, target)
         ),
         "",
         *table(rows, numbers=(4, 5)),
@@ -134,10 +138,12 @@ def _lines(
     ]
 
 
-def _finding(each: StepFinding, file: str) -> Iterator[str]:
+def _finding(each: StepFinding, file: str, target: str | None) -> Iterator[str]:
     yield f"{each.kind}: {each.sentence}"
     if each.specs:
-        yield f"  try it: python -m spmd_core what-if {shlex.quote(file)} {what_if_words(dict(each.specs))}"
+        words = f"{shlex.quote(file)} {what_if_words(dict(each.specs))}"
+        where = f" --target {target}" if target else ""
+        yield f"  try it: python -m spmd_core what-if {words}{where}"
 
 
 def _row(held: Held) -> tuple[str, ...]:

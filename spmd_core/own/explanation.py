@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from spmd_core.advice import compiled_findings, grouped_findings, step_arrays
+from spmd_core.advice import by_cost, compiled_findings, grouped_findings, step_arrays
 from spmd_core.base import package_version
 from spmd_core.own.cell import svg_of
 from spmd_core.own.first_screen import lines
@@ -32,6 +32,11 @@ def describe(step: CompiledStep) -> StepDescription:
     program = step.program
     arguments = program.arguments()
     held, unnamed = step.memory_bytes, tuple(_unnamed(step, arguments))
+    listed = (
+        *_compiled(step, {each.path for each in unnamed}),
+        *unnamed,
+        *grouped_findings(program),
+    )
     return StepDescription(
         function=step.described.function,
         versions={name: version for name in _PACKAGES if (version := package_version(name))},
@@ -47,11 +52,7 @@ def describe(step: CompiledStep) -> StepDescription:
         ),
         arguments=step_arrays(arguments),
         outputs=step_arrays(program.outputs()),
-        findings=(
-            *_compiled(step, {each.path for each in unnamed}),
-            *unnamed,
-            *grouped_findings(program),
-        ),
+        findings=tuple(by_cost(listed, program, fits=step.fits is not False)),
         peak_bytes=held and held.peak,  # pyrefly: ignore[bad-argument-type]
         capacity_bytes=step.capacity_bytes,
         memory_bytes=held,

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from spmd_core.base import by_key, bytes_text, mesh_text, seconds_text, span_text, visible
+from spmd_core.experiment import spec_code
 from spmd_core.program import kind_words
-from spmd_core.results import StepArray, StepCollective, StepDescription
+from spmd_core.results import StepArray, StepCollective, StepDescription, StepFinding
 from spmd_core.terms import widened_words
 from spmd_core.words import all_set_by_words, other_warnings
-from spmd_core.workloads import Leaf, patterns
+from spmd_core.workloads import VALUE, Leaf, patterns
 
 MOST_ROWS = 12  # of collectives, and of paths
 WIDTH = 100  # columns of a sentence; a line of code is not wrapped
@@ -20,8 +21,7 @@ def lines(step: StepDescription) -> list[str]:
     """Returns the lines of a step's first screen; what its names and lines would do to a terminal
     is written out.
     """
-    accidents = [f"{each.kind}: {each.sentence}" for each in step.findings]
-    listed = [*head_lines(step), *_part("Accidents", accidents), *detail_lines(step)]
+    listed = [*head_lines(step), *_accidents(step.findings), *detail_lines(step)]
     return list(map(visible, listed))
 
 
@@ -58,6 +58,17 @@ def head_lines(step: StepDescription) -> Iterator[str]:
 def _part(title: str, rows: Sequence[str]) -> list[str]:
     listed = _wrapped(rows[:MOST_ROWS], "  ")
     return ["", title, *listed, *_more(rows)] if rows else []
+
+
+def _accidents(findings: Sequence[StepFinding]) -> Iterator[str]:
+    """Yields a sentence for each finding, and below it the argument of `explain` that tries its fix."""
+    yield from ("", "Accidents")[: 2 if findings else 0]
+    for each in findings[:MOST_ROWS]:
+        yield from _wrapped([f"{each.kind}: {each.sentence}"], "  ")
+        if specs := [(name, spec) for name, spec in each.specs if not name.startswith(VALUE)]:
+            given = ", ".join(f"{name!r}: {spec_code(spec)}" for name, spec in specs)
+            yield f"{_INDENT}try specs={{{given}}}"
+    yield from _more(findings)
 
 
 def _more(rows: Sequence[object]) -> list[str]:

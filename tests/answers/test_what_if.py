@@ -50,6 +50,14 @@ def test_what_changes_is_first_and_named():
     assert table.column("Of, and where")[0].text == "dim 0 of f32[8]. model.py:3"
 
 
+def test_a_place_that_the_reason_names_is_not_said_again():
+    sum_ = _asked("all-reduce", "fsdp", 2**10).model_copy(
+        update={"reason": "partial sums of dot_general (model.py:3)"}
+    )
+    (cell,) = WHAT_IF.table(_answer([], [sum_]).rows, "screen").column("Of, and where")
+    assert cell.text.count("model.py:3") == 1
+
+
 def test_a_sum_is_counted_by_what_was_requested():
     """The compiler makes an all-reduce of both."""
     total, gather = _asked("all-reduce", "fsdp", 2**10, 6), _asked("all-gather", "fsdp", 2**10)
@@ -64,6 +72,17 @@ def test_the_most_bytes_are_named_first():
     assert _answer([few, many], []).headline.startswith(
         "Removes 1 all-reduce over fsdp and 7 others: "
     )
+
+
+def test_what_moves_more_bytes_is_told_first_whichever_way():
+    small, large = _asked("all-gather", "fsdp", 2**10), _asked("all-reduce", "tensor", 2**20, 3)
+    assert _answer([large], [small]).headline.startswith(
+        "Removes 3 all-reduces over tensor and adds 1 all-gather over fsdp: "
+    )
+    # one of twelve less is less than the one that appears
+    twelve = _asked("all-reduce", "tensor", 2**8, 12)
+    rows = _answer([twelve], [twelve.model_copy(update={"count": 11}), small]).rows
+    assert [each.change for each in rows] == ["appears", "fewer"]
 
 
 def test_nothing_appears_or_vanishes():

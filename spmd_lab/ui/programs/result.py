@@ -9,12 +9,15 @@ from typing import Literal
 import streamlit as st
 
 from spmd_core.advice import (
+    COST_TIME,
     Specs,
+    by_cost,
     compiled_findings,
     copied_bytes,
     grouped_findings,
     held_bytes,
     held_twice,
+    saved_bytes,
 )
 from spmd_core.answers import Figure, WhatIf
 from spmd_core.base import bytes_text, change_text
@@ -24,7 +27,7 @@ from spmd_core.machine import get_topology
 from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
-from spmd_core.workloads import Described, Program
+from spmd_core.workloads import Described, Program, matches
 from spmd_lab.ui import cards, remedies
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import lab
@@ -55,18 +58,6 @@ _TITLES = {
     "resharded_donation": ("Leaves resharded", "{} is donated and leaves in another sharding."),
     "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
 }
-_COST_TIME = (
-    "lost_batch",
-    "replicated_batch",
-    "repeated_work",
-    "wide_products",
-    "dropped_batch",
-    "replicated_carry",
-)
-_BACK = {
-    "missing_donation": 1.0,
-    "float32_leak": 0.5,
-}  # the share of its bytes that a fix gives back
 
 
 def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> None:
@@ -105,13 +96,13 @@ def _findings(
     above: Specs | None,
 ) -> None:
     with st.container(key="findings", gap=None):
-        costs = f"costs, of {bytes_text(held[0])} held"
+        costs = f"saves, of {bytes_text(held[0])} held"
         st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             fix = dict(each.specs) or None
             copied = copied_bytes(program, fix) if fix else 0
             saved = held[at] - held[at + 1]
-            costs = "time" if each.kind in _COST_TIME else bytes_text(saved) * (saved > 0)
+            costs = "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
             _finding(at, each, copied, costs, fix, fix is not None and fix == above)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
@@ -152,23 +143,10 @@ def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> No
 
 
 def _listed(program: Program, compiled: StrategyResult | None = None) -> list[StepFinding]:
-    """Returns the findings by what their fixes save, then by their bytes, the largest first. Before
-    them are those that cost time, unless the program does not fit.
-    """
+    """Returns the findings, the costliest first."""
     every = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
     prediction = compiled.prediction if compiled else None
-    first = () if prediction and not prediction.fits else _COST_TIME
-    return sorted(
-        every,
-        key=lambda e: (e.kind not in first, -_saved(e, program), -e.bytes_per_device),
-    )
-
-
-def _saved(each: StepFinding, program: Program) -> int:
-    """Returns the bytes that the fix of a finding saves on a device; 0 where that is not known."""
-    if each.specs:
-        return held_bytes(program, {}) - held_bytes(program, dict(each.specs))
-    return int(each.bytes_per_device * _BACK.get(each.kind, 0.0))
+    return by_cost(every, program, fits=prediction is None or prediction.fits)
 
 
 def _held(listed: Sequence[StepFinding], program: Program) -> list[int]:
@@ -184,7 +162,7 @@ def _held(listed: Sequence[StepFinding], program: Program) -> list[int]:
         if each.kind == "missing_donation":
             donated.append(each.path)
         elif not each.specs:
-            cast += _saved(each, program)
+            cast += saved_bytes(each, program)
         twice = held_twice(program, donated)
         held.append(held_bytes(program, specs, twice) - cast)
     return held
@@ -203,7 +181,15 @@ def _first(listed: Sequence[StepFinding]) -> str:
         return "Nothing stands out."
     first = listed[0]
     has_others = first.kind == "replicated" and len(first.specs) > 1
-    return _TITLES[first.kind][1].format(f"{first.path}{' and its optimizer state' * has_others}")
+    return _TITLES[first.kind][1].format(
+        f"{_arrays(first)}{' and its optimizer state' * has_others}"
+    )
+
+
+def _arrays(each: StepFinding) -> str:
+    """Returns the path of an array, or the pattern of those in several layers."""
+    patterns = [name for name, _ in each.specs if matches(name, each.path)]
+    return next(iter(patterns), each.path)
 
 
 def _finding(
@@ -221,18 +207,19 @@ def _finding(
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {_TITLES[each.kind][0]}')}**]"
         is_headline = not at and each.kind == "replicated"  # which the card words
-        shown = code(each.path) if is_headline else f"{code(each.path)} {words}"
+        shown = code(_arrays(each)) if is_headline else f"{code(each.path)} {words}"
         more = words if is_headline else None
         st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
         st.markdown(f"**{plain(costs)}**" if costs else "", width=130)
         with st.container(width=250):
-            if is_above:
+            is_donated = each.kind == "missing_donation"
+            if is_above or (is_donated and not at):
                 st.caption(":material/arrow_upward: Above")
             elif fix and st.button(
                 f"Use {constrain.words(fix)}", key=f"mend:{at}", width="stretch"
             ):
                 constrain.use(fix)
-            if each.kind == "missing_donation":
+            elif is_donated:
                 _donate(each, str(at), "stretch")
 
 

@@ -24,13 +24,17 @@ RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
 )
 
 _SHOWN = 12  # rows
+_SEEN = "seen"  # aside: the experiment before the last change, and the one after it
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
 
-def begin(before: Experiment, after: Experiment) -> None:
+def begin(screen: str, before: Experiment, after: Experiment) -> None:
     """Has both programs propagated and partitioned while the rest of a page is drawn; before the
     first change only propagated, so that its process is there.
     """
+    now = (state.aside(screen, _SEEN) or (None, None))[1]
+    if now != after:
+        state.set_aside(screen, _SEEN, (now, after))
     with suppress(LabError):  # `draw` reports it
         as_viewer(lab().is_partitioned, before, after)
 
@@ -46,9 +50,27 @@ def draw(screen: str, before: Experiment, after: Experiment) -> None:
         except LabError as error:
             shell.refusal(str(error))
             return
-        _answer(answer, screen)
+        _answer(answer, screen, _since_last(screen, before, after))
         if answer.is_propagated:
             _follow(before, after)
+
+
+def _since_last(screen: str, before: Experiment, after: Experiment) -> str:
+    """Returns what the last of several changes does, once both are partitioned."""
+    last, now = state.aside(screen, _SEEN) or (None, None)
+    if last is None or now != after or last == before or not _is_same(last, after):
+        return ""
+    with suppress(LabError):
+        if as_viewer(lab().is_partitioned, last, after):
+            figures = as_viewer(lab().what_if, last, after).figures
+            return "; ".join(f"{each.title.lower()} {each.value}" for each in figures)
+    return ""
+
+
+def _is_same(one: Experiment, other: Experiment) -> bool:
+    """Returns True if two experiments are of one program on one target."""
+    was, now = one.to_json(), other.to_json()
+    return all(was.get(name) == now.get(name) for name in _SAME)
 
 
 def edited(screen: str, experiment: Experiment) -> None:
@@ -57,10 +79,8 @@ def edited(screen: str, experiment: Experiment) -> None:
     before, after = (
         each and _partitioned(each) for each in (status and status.experiment, experiment)
     )
-    if before and after and before != after:
-        was, now = before.to_json(), after.to_json()  # pyrefly: ignore[missing-attribute]
-        if all(was.get(name) == now.get(name) for name in _SAME):
-            draw(screen, before, after)  # pyrefly: ignore[bad-argument-type]
+    if before and after and before != after and _is_same(before, after):  # pyrefly: ignore
+        draw(screen, before, after)  # pyrefly: ignore[bad-argument-type]
 
 
 def _partitioned(experiment: Experiment) -> Experiment | None:
@@ -77,9 +97,11 @@ def _follow(before: Experiment, after: Experiment) -> None:
         st.rerun()
 
 
-def _answer(answer: WhatIf, screen: str) -> None:
+def _answer(answer: WhatIf, screen: str, last: str) -> None:
     st.markdown(f"**What if?** {plain(answer.headline)}")
     draw_figures(answer.figures)
+    if last:
+        st.markdown(f"**Last change:** {plain(last)}")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(plain(answer.made), icon=":material/bolt:", color="orange")
         if answer.agreement:

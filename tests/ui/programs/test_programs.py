@@ -21,7 +21,7 @@ from spmd_core.runs.events import Partitioned
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.programs import arrays, door, peak, treemap
+from spmd_lab.ui.programs import arrays, door, peak, result, treemap
 from tests.layers import ROOT
 
 PARSER = programs._parser  # that of a dashboard
@@ -82,7 +82,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     )
     assert found[2].startswith("3. Odd one out `params/layers/3/up` has P(None,")
     # of arguments and the moments that are held twice, each fix after those above it
-    assert "costs, of 7.1 GiB held" in heads[0]
+    assert "saves, of 7.1 GiB held" in heads[0]
     assert costs(screen) == ["5.1 GiB", "670.5 MiB", "168.0 MiB"]
     assert held_now(screen) < 7.1
     labels = [each.label.replace("\\", "") for each in screen.button]
@@ -110,9 +110,9 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     assert [each.split(" `")[0] for each in findings(screen)] == ["1. Not donated"]
     assert held_now(screen) == pytest.approx(mended, abs=0.11)  # each is rounded
     assert not [each for each in screen.button if each.key == "mend"]
-    # the card says how to mend what it names, as the row does
     labels = [each.proto.popover.label for each in screen.get("popover")]
-    assert labels.count("Donate moments") == 2
+    assert labels.count("Donate moments") == 1, "in the card, which the row points to"
+    assert any(each.value.endswith("Above") for each in screen.caption)
 
 
 def held_now(screen) -> float:
@@ -292,6 +292,8 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
     assert "**time**" in [each.value for each in test.markdown]
+    uses = [each.label.replace("\\", "") for each in test.button if each.key == "mend"]
+    assert uses and " at lost_batches.py:" in uses[0], "the constraint of the line"
     shown = [each.value for each in test.subheader]
     answer, wrong = shown[1:3]
     assert "Automatic" in answer and "sharded" in wrong, "the compiled result is first"
@@ -354,10 +356,43 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert any("Partitioned, not compiled" in each.value for each in screen.markdown)
     assert button(screen, "Compile it")
     effect = next(each.value for each in screen.markdown if each.value.startswith("**What if?**"))
-    assert "Adds " in effect and "GiB per step and device" in effect
+    assert "adds " in effect and "GiB per step and device" in effect
     assert any("4.7 → " in each.proto.body for each in screen.get("html"))
     changes = next(each.value for each in screen.table if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
+
+
+def test_the_last_of_several_changes_is_told_beside_all_of_them(screen, monkeypatch):
+    button(screen, "Try an example").click().run()
+
+    def told(before, after, *_, **__):  # of more specs the peak is lower
+        numbers = (len(each.to_json()["specs"] or ()) for each in (before, after))
+        return WhatIf(before, after, tuple(answered(9 - number, 1.0) for number in numbers))
+
+    for name in ("what_if", "what_if_now"):
+        monkeypatch.setattr(lab(), name, told)
+    monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
+    lasts = lambda: [e.value for e in screen.markdown if e.value.startswith("**Last change")]  # noqa: E731
+    for path in ("params/layers/*/up", "params/embed"):
+        (group,) = (each for each in screen.selectbox if each.label == "Argument")
+        assert not lasts(), "of one change the figures tell all"
+        group.select(next(each for each in group.options if path in each)).run()
+        fields = [each for each in screen.multiselect if each.label.startswith("Dim 0")]
+        fields[0].set_value(["tensor"] if "embed" in path else []).run()
+        assert not screen.exception
+    (last,) = lasts()
+    assert "peak memory per device 7.0 → 5.0 GiB" in last
+    assert any("9.0 → 5.0 GiB" in each.proto.body for each in screen.get("html"))
+
+
+def test_a_finding_of_several_layers_is_called_by_their_pattern():
+    described = door.described_example()
+    specs = (("params/layers/*/up", ((), ())), ("moments/layers/*/up", ((), ())))
+    program = Program(described, described.mesh, specs)
+    listed = result._listed(program)
+    (at,) = (at for at, e in enumerate(listed) if e.path.startswith("params/layers/"))
+    first = result._first(listed[at:])
+    assert first == "Each device holds all of params/layers/*/up and its optimizer state."
 
 
 def test_a_run_is_listed_by_the_name_of_its_program(data_folder):

@@ -14,7 +14,7 @@ from spmd_core.commands.remedies import HELP as REMEDIES
 from spmd_core.commands.spec import HELP
 from spmd_core.fields import Choice, Field, Integer, Switch, Words
 from spmd_core.plan import (
-    LENGTH_HELP,
+    AXES_LINES,
     MAX_CONFIG_BYTES,
     PLAN_FIELDS,
     PRESETS,
@@ -180,7 +180,7 @@ _PLAN = {
     "--mesh": {
         "metavar": "fsdp=16,tensor=4",
         "help": "mesh axes and their sizes, slices outermost; best: of up to two axes, by the "
-        f"estimate; {LENGTH_HELP}",
+        f"estimate. {'; '.join(AXES_LINES)}",
     },
     "--batch-per-device": {"type": float, "metavar": "N", "help": "sequences per device and step"},
     "--sequence": {"type": int, "metavar": "N", "help": "tokens of a sequence (default 2048)"},

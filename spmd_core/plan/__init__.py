@@ -6,11 +6,11 @@ from spmd_core.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS, remat_words
 from spmd_core.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.plan.model_rules import (
     AXES,
+    AXES_LINES,
     CONTEXT,
     DATA_AXES,
     GATHERED_AXES,
     LENGTH_AXES,
-    LENGTH_HELP,
     LONG_SEQUENCE,
     MESH_AXES,
     STAGE,
@@ -40,12 +40,12 @@ from spmd_core.plan.sharding import (
 __all__ = [
     "ADAPTERS",
     "AXES",
+    "AXES_LINES",
     "AXIS",
     "CONTEXT",
     "DATA_AXES",
     "GATHERED_AXES",
     "LENGTH_AXES",
-    "LENGTH_HELP",
     "LONG_SEQUENCE",
     "MAX_CONFIG_BYTES",
     "MAX_SEQUENCE",

@@ -13,10 +13,17 @@ STAGE = "stage"  # of a pipeline: layers are divided along it
 MESH_AXES = (*AXES, STAGE)
 DATA_AXES = ("data", "fsdp", "fsdp_transpose")  # those that shard the batch
 LONG_SEQUENCE = 32768  # tokens from which on a search tries `context`
-LENGTH_HELP = (
-    "sequence divides tokens between the blocks, and heads in attention; context divides tokens "
-    "in attention too"
-)
+AXES_HELP = {  # mesh axis -> what is sharded over it
+    "data": "the batch; parameters are replicated",
+    "fsdp": "the batch, and parameters, which each layer gathers",
+    "fsdp_transpose": "as fsdp, with parameters over mlp where that is their first dim",
+    "expert": "experts",
+    "sequence": "tokens between the blocks, and heads in attention",
+    CONTEXT: "tokens, in attention too",
+    "tensor": "heads, mlp and vocabulary",
+    STAGE: "layers, as stages of a pipeline",
+}
+AXES_LINES = tuple(f"{axis}: {words}" for axis, words in AXES_HELP.items())
 LENGTH_AXES = ("sequence", CONTEXT)  # a sequence
 # of weights that are gathered again
 GATHERED_AXES = ("fsdp", "fsdp_transpose", *LENGTH_AXES, "expert")

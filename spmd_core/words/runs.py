@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from spmd_core.base import by_key, count_text, numbered, seconds_text, span_text, value_text
+from spmd_core.base import (
+    by_key,
+    capital,
+    count_text,
+    numbered,
+    seconds_text,
+    span_text,
+    value_text,
+)
 from spmd_core.facts import Collective
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
@@ -386,5 +394,8 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
     )
     if last_s is None:
         return share, words
-    known = min(0.95, (status.elapsed_s or 0.0) / last_s) if last_s else 0.0
-    return max(share, known), f"{words} The last one of this kind took {seconds_text(last_s)}."
+    elapsed = status.elapsed_s or 0.0
+    known = min(0.95, elapsed / last_s) if last_s else 0.0
+    took = f"the last one of this kind took {seconds_text(last_s)}"
+    left = f"about {max(1.0, last_s - elapsed):.0f} s left: " if elapsed < last_s else ""
+    return max(share, known), f"{words} {capital(f'{left}{took}')}."

@@ -339,6 +339,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .ranked li {{ margin: 0; padding: 0; font-size: 0.82rem; }}
 .ranked li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .ranked .best i {{ background: light-dark(#dbe6f7, #21314b); }}
+.ranked .unsplit i {{ background: light-dark(#a9b4c2, #7d8998); }}
 .ranked .row:not(.head) > .bar {{ position: relative; align-self: stretch; min-height: 2.6rem; padding: 0;
   background: linear-gradient(to right, transparent var(--low), light-dark(#e9effa, #1b2739) 0 var(--high), transparent 0); }}
 .bar > div {{ position: absolute; top: calc(50% - 0.7rem); height: 0.85rem; display: flex; gap: 1px; border-radius: 0.15rem; overflow: hidden; background: light-dark(#a9b4c2, #7d8998); }}

@@ -127,8 +127,10 @@ def test_a_compile_says_its_stage_and_how_long_the_last_one_took():
     at = RunStatus("r", "running", step, 0.0, started_at=10.0, finished_at=16.0, phase="schedule")
     assert compile_words(at, None) == (5 / 9, "Stage 5 of 8: scheduling.")
     share, words = compile_words(at, 8.0)
-    assert (share, words) == (0.75, "Stage 5 of 8: scheduling. The last one of this kind took 8 s.")
-    assert compile_words(at, 2.0)[0] == 0.95  # it takes longer than the last one did
+    last = "the last one of this kind took 8 s."
+    assert (share, words) == (0.75, f"Stage 5 of 8: scheduling. About 2 s left: {last}")
+    longer = compile_words(at, 2.0)  # it takes longer than the last one did
+    assert longer == (0.95, "Stage 5 of 8: scheduling. The last one of this kind took 2 s.")
     loading = RunStatus("r", "starting", step, 0.0, waiting_for="the TPU compiler to load")
     assert compile_words(loading, None) == (0.0, "Loading the compiler.")
 

@@ -111,11 +111,23 @@ def _watch(points: Sequence[SweepPoint], seen: tuple[str, ...], titled: Titled) 
         st.container(horizontal=True, vertical_alignment="center"),
     ):
         more = "" if held_up else " more"
-        text = plain(f"{done} of {of}. {words}, {waiting}{more} in the queue")
+        left = roughly(_left_s(points, outcomes)).lower()
+        text = plain(f"{done} of {of}. {words}, {waiting}{more} in the queue; {left} left")
         st.progress(done / of, text=text)
         if st.button("Cancel all", key="sweep:cancel", icon=":material/stop_circle:"):
             cancel(partial(as_viewer, lab().cancel), outcomes)
             st.rerun()
+
+
+def _left_s(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> float:
+    """Returns the seconds that compiles in the queue and the one at work take, less those it took."""
+    took, left_s = seconds_taken(lab(), outcomes), 0.0
+    for point, outcome in zip(points, outcomes, strict=True):
+        if outcome.state in ("waiting", "running"):
+            status = lab().status(outcome.run) if outcome.run else None
+            elapsed_s = (status.elapsed_s if status else None) or 0.0
+            left_s += max(0.0, compile_seconds(point, took) - elapsed_s)
+    return left_s
 
 
 def _doing(points: Sequence[SweepPoint], outcomes: Sequence[Outcome], titled: Titled) -> str:

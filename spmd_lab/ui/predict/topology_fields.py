@@ -17,7 +17,7 @@ from spmd_core.machine import (
     nearest_of_chips,
     shape_text,
 )
-from spmd_core.plan import LENGTH_HELP, MESH_AXES
+from spmd_core.plan import AXES_LINES, MESH_AXES
 from spmd_core.terms import chip_title
 from spmd_core.workloads import named_axes
 from spmd_lab.ui import mesh_fields as axis_fields, state
@@ -174,7 +174,8 @@ def _model_mesh(screen: str, draft: Form) -> Mesh:
         range(1, max(4, len(old)) + 1),
         key=state.seed(state.key(screen, "mesh.count"), len(old)),
         required=True,
-        help=f"Slices outermost. What each axis shards is under *Sharding*: {LENGTH_HELP}.",
+        help="Slices outermost. What each axis shards:\n"
+        + "\n".join(f"- {plain(line)}" for line in AXES_LINES),
     ) or len(old)
     mesh = axis_fields.axis_rows(
         screen, old, count, ("fsdp", "tensor", "data", *MESH_AXES), ("axis", "size"), _chosen_name

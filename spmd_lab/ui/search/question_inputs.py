@@ -8,7 +8,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.machine import CHIPS, parse_target
-from spmd_core.plan import model_names
+from spmd_core.plan import AXES_LINES, model_names
 from spmd_core.search import (
     FEW,
     GOALS,
@@ -163,7 +163,8 @@ def _fixed(now: ModelQuestion) -> Form:
             key=_key("axes", ",".join(f"{name}={size}" for name, size in now.fixed)),
             placeholder="data=4,tensor=1",
             max_chars=100,
-            help="Axes that keep this size; 1 leaves an axis unused.",
+            help="Axes that keep this size; 1 leaves an axis unused.\n"
+            + "\n".join(f"- {plain(line)}" for line in AXES_LINES),
         )
         remat = st.multiselect(
             "Rematerialization", list(REMATS), key=_key("remat", list(now.remat))

@@ -152,6 +152,8 @@ def html(
         for kind in KINDS
         if kind in kinds
     )
+    if not all(row.parts for row in rows):  # their bars have the color below the parts
+        key += '<li class="unsplit"><i></i>all parts of the time</li>'
     rooms = {_room(row.candidate) for row in rows if row.memory}
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""

@@ -22,12 +22,13 @@ from spmd_core.answers import (
     serving_table,
     why_not_served,
 )
-from spmd_core.base import RequestError, bytes_text, seconds_text, span_text
+from spmd_core.base import RequestError, between, bytes_text, seconds_text, span_text
 from spmd_core.machine import CHIPS
 from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,
+    ServingQuestion,
     generations,
     read_serving,
     serve,
@@ -35,6 +36,7 @@ from spmd_core.search import (
 )
 from spmd_core.surveys import not_settled_words
 from spmd_core.sweeps import decode_points, with_steps
+from spmd_core.terms import chip_title, listed
 from spmd_core.time import ServingLoad
 from spmd_core.words import RANGE
 from spmd_lab.ui import cards, forms, links, price, state
@@ -73,6 +75,13 @@ _FIELDS = {
     "seed": ("Seed", "Of lengths and arrivals."),
 }
 _IN_SIGHT = 5
+_EXAMPLES = {  # of what may be empty
+    "tpot": "no limit, or 40ms",
+    "ttft": "no limit, or 2s",
+    "rate": "10",
+    "mesh": "searched, or data=4,tensor=2",
+    "requests": "1000",
+}
 
 
 def show(share: DeltaGenerator) -> None:
@@ -82,7 +91,8 @@ def show(share: DeltaGenerator) -> None:
         kept = st.container(horizontal=True, width="content")
     with st.sidebar:
         form = {"model": _choice("model", "Model", model_names())}
-        for name in list(_FIELDS)[:_IN_SIGHT]:
+        form["chips"], below = _text("chips"), st.container()
+        for name in list(_FIELDS)[1:_IN_SIGHT]:
             form[name] = _text(name)
         with forms.fold(SCREEN, "Change the question", "fields:serving", ":material/tune:"):
             price.field()
@@ -95,6 +105,7 @@ def show(share: DeltaGenerator) -> None:
         question = read_serving(form | {"price": prices})
         answer = _answered(question)
         state.set_aside(SCREEN, _VALID, question)
+        below.caption(plain(_chips_words(question)))
     except RequestError as error:
         question = state.aside(SCREEN, _VALID)
         refused(SCREEN, as_sentence(_in_words(str(error))), question is not None)
@@ -113,6 +124,19 @@ def show(share: DeltaGenerator) -> None:
     with kept:
         file = varied.outputs(answer)
     links.share_box(share, SCREEN, file=file)
+
+
+def _chips_words(question: ServingQuestion) -> str:
+    """Returns the numbers of chips that are tried, of each kind: `1 to 16 v6e`."""
+    counts: dict[str, list[int]] = {}
+    for each in question.topologies:
+        counts.setdefault(each.chip.generation, []).append(each.chips)
+    return listed(
+        [
+            f"{between(f'{min(every):,}', f'{max(every):,}')} {chip_title(kind)}"
+            for kind, every in counts.items()
+        ]
+    )
 
 
 _answered = lru_cache(maxsize=32)(serve)
@@ -145,7 +169,7 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
 def _text(name: str) -> str:
     """Draws a field of text, and returns its text."""
     label, words = _FIELDS[name]
-    empty = next((each for each in ("no limit", "searched") if each in words), "")
+    empty = _EXAMPLES.get(name) or (_FIRST.get(name) or "")
     text = st.text_input(
         label, key=_seeded(name), max_chars=_LONGEST, help=words, placeholder=empty
     )

@@ -23,6 +23,7 @@ from spmd_core.surveys.search.candidates import compared
 from spmd_core.sweeps import first_look
 from spmd_core.time import estimate_step
 from spmd_core.words import share_words
+from spmd_lab.ui import style
 from spmd_lab.ui.search.charts import front_chart
 from spmd_lab.ui.search.rows import html, ranked_rows
 
@@ -113,6 +114,17 @@ def test_the_parts_of_a_bar_are_those_of_its_step_and_add_up_to_it():
         total = sum(step.shares_s.values())
         assert shares.get("exposed", 0.0) == pytest.approx(exposed / total)
         assert shares["matmul"] == pytest.approx(step.shares_s["matmul"] / total)
+
+
+def test_a_bar_whose_parts_are_unknown_has_a_color_that_the_key_names():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    rows = ranked_rows(answer.shardings)
+    named = "all parts of the time"
+    assert named not in html(rows, "Time", {})
+    drawn = html([replace(rows[0], parts=()), *rows[1:]], "Time", {})
+    assert named in drawn and f'<div style="width:{rows[0].end:.1%}"></div>' in drawn
+    gray = re.findall(r"\.(?:bar > div|ranked \.unsplit i) .*background: (.*?); ", style._CSS)
+    assert len(gray) == 2 and len(set(gray)) == 1, "of the bar and of its key"
 
 
 def test_a_row_is_a_link_to_the_prediction_of_its_plan():

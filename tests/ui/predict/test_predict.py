@@ -17,7 +17,7 @@ from spmd_core.experiment import link, parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
-from spmd_core.plan import get_model, models
+from spmd_core.plan import AXES_LINES, MESH_AXES, get_model, models
 from spmd_core.search import link as search_link
 from spmd_core.search.neighborhood import Policy
 from spmd_core.sweeps import TrainingQuestion, train, training_run
@@ -762,6 +762,16 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
     assert "Both estimated" not in said(screen)
     press(screen, "Remove A")
     assert field(screen, "button", "Add a variant")
+
+
+def test_each_axis_of_a_mesh_is_explained_beside_its_choice(opened):
+    (axes,) = (
+        each
+        for each in opened(experiment=link.encode(MODEL)).button_group
+        if each.label == "Mesh axes"
+    )
+    assert [line.partition(":")[0] for line in AXES_LINES] == list(MESH_AXES)
+    assert all(f"- {plain(line)}" in axes.help for line in AXES_LINES)
 
 
 @pytest.mark.usefixtures("every_chip")

@@ -142,7 +142,10 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
     assert [each.value.replace("\\", "") for each in test.warning] == [
         "The Dask scheduler is gone: start it again. The compiles wait for it."
     ]
-    assert "Waiting for the cluster, 2 in the queue" in test.get("progress")[0].proto.text
+    assert (
+        "Waiting for the cluster, 2 in the queue; about 34 s left"
+        in test.get("progress")[0].proto.text
+    )
     lab.queue[0] = replace(waiting, state="running", phase="compile", started_at=1.0)
     test.run()
     assert not test.warning

@@ -57,6 +57,20 @@ def test_first_the_question_of_a_model_that_people_know(data_folder):
     assert headline(screen) == serving_headline(answer(), is_figured=True)
 
 
+def test_the_chips_that_are_tried_are_beside_their_field_and_empty_fields_have_examples(
+    data_folder,
+):
+    def under(chips):
+        screen = opened("predict", show="serving", model="qwen3-8b", chips=chips)
+        return [plain(each.value) for each in screen.sidebar.caption], screen
+
+    shown, screen = under("v6e:..16,h100:8")
+    assert "1 to 16 v6e and 8 H100" in shown
+    assert "4 TPU7x" in under("tpu7x:4")[0]
+    assert field(screen, "Chips").placeholder == "v6e:..16"
+    assert field(screen, "Time per token within").placeholder.endswith("40ms")
+
+
 def layers_of(screen):
     return json.loads(screen.get("vega_lite_chart")[0].proto.spec)["layer"]
 

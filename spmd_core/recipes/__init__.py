@@ -12,6 +12,7 @@ from spmd_core.recipes.catalog import (
     of_level,
     recipe_of,
 )
+from spmd_core.recipes.checked import checked
 from spmd_core.recipes.recipe import Recipe
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "RECIPES",
     "START",
     "Recipe",
+    "checked",
     "differences_of",
     "get_recipe",
     "groups",

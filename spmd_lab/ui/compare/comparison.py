@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.base import Inexpressible
 from spmd_core.experiment import Experiment
-from spmd_core.recipes import differences_of
+from spmd_core.recipes import checked, differences_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.script import program
 from spmd_core.surveys import explained, studies
@@ -25,6 +25,7 @@ from spmd_lab.ui.compare import small_program, study, verdict
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook.outcome import failed
+from spmd_lab.ui.shell import draw_table
 
 
 def headline(view: View, when: str, noted: Result | None = None) -> None:
@@ -93,12 +94,16 @@ def _of_ceilings(result: Result) -> str | None:
 
 
 def as_example(result: Result) -> None:
-    """Draws a warning for numbers that differ from the classic example."""
+    """Draws the numbers of the classic example beside those of the run, and a warning where these
+    differ.
+    """
     if (differences := differences_of(result)) and not words.failures(result):
         st.warning(
             "Not as the example says: " + plain("; ".join(differences)),
             icon=":material/difference:",
         )
+    if (table := checked(result)).rows:
+        draw_table(table)
 
 
 def notes(result: Result) -> None:

@@ -15,7 +15,14 @@ from spmd_core.machine import Topology, get_topology
 from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
 from spmd_core.search import named_meshes, staged_meshes
 from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
-from spmd_core.sweeps.saved_arrays import Fitting, fastest, offloaded, rematerialized, with_saved
+from spmd_core.sweeps.saved_arrays import (
+    Fitting,
+    fastest,
+    offloaded,
+    rematerialized,
+    sure_to_fit,
+    with_saved,
+)
 from spmd_core.time import MeshEstimates
 from spmd_core.workloads import parse_plan
 
@@ -34,7 +41,8 @@ _SCHEDULES = (
 
 @dataclass(frozen=True, slots=True)
 class BestMesh:
-    """The plan with the shortest step of those that should fit, else the one with the least memory;
+    """The plan with the shortest step of those sure to fit, else of those that may, else the one with
+    the least memory;
     `tried`: meshes that the sizes divide over; `plans`: these under each rematerialization, and with
     other arrays saved and offloaded."""
 
@@ -99,7 +107,7 @@ def _best(
         memories = [(plan, estimates.memory(plan)) for plan in rematerialized(first, remats)]
         plans += len(memories)
         capacity = topology.chip.capacity
-        held = [(plan, memory.host) for plan, memory in memories if memory.is_held(capacity)]
+        held = [(plan, memory) for plan, memory in memories if memory.is_held(capacity)]
         if held:  # a bound takes as long as the seconds of one plan
             least = estimates.least() if len(held) > 1 else 0.0
             fitting.append((least, len(fitting), estimates, held))
@@ -112,9 +120,9 @@ def _best(
     if remats and not fitting:
         fitting, more_plans = offloaded(seen)
         plans += more_plans
-    best = fastest(fitting) if fitting else min(others)[2]
+    best = fastest(sure_to_fit(fitting)) if fitting else min(others)[2]
     if remats and fitting:
-        best, more_plans = with_saved(best)
+        best, more_plans = with_saved(best, fitting)
         plans += more_plans
     return BestMesh(best, tried, bool(fitting), plans)
 

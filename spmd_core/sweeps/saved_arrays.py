@@ -6,11 +6,11 @@ from functools import cache
 
 from spmd_core.plan import Plan
 from spmd_core.search import REMATS, Policy, policies, smallest
-from spmd_core.time import MeshEstimates
+from spmd_core.time import MemoryEstimate, MeshEstimates
 
-# of a mesh: seconds that none of its plans stays below, its place, and its plans that fit with what
-# they offload
-Fitting = tuple[float, int, MeshEstimates, list[tuple[Plan, int]]]
+# of a mesh: seconds that none of its plans stays below, its place, and its plans that fit with their
+# memory
+Fitting = tuple[float, int, MeshEstimates, list[tuple[Plan, MemoryEstimate]]]
 
 
 def rematerialized(first: Plan, remats: Sequence[str]) -> list[Plan]:
@@ -36,9 +36,19 @@ def offloaded(meshes: Iterable[tuple[Plan, MeshEstimates]]) -> tuple[list[Fittin
         some = [first.model_copy(update=each.fields) for each in smallest(_policies(first, True))]
         memories = [(each, estimates.memory(each)) for each in some]
         tried += len(some)
-        if held := [(each, memory.host) for each, memory in memories if memory.is_held(capacity)]:
+        if held := [(each, memory) for each, memory in memories if memory.is_held(capacity)]:
             fitting.append((estimates.least(), len(fitting), estimates, held))
     return fitting, tried
+
+
+def sure_to_fit(fitting: Sequence[Fitting]) -> Sequence[Fitting]:
+    """Returns the meshes with their plans that are sure to fit; all of them where none is."""
+    sure: list[Fitting] = []
+    for least, place, estimates, held in fitting:
+        capacity = held[0][0].topology.chip.capacity
+        if plans := [each for each in held if each[1].fits(capacity) == "yes"]:
+            sure.append((least, place, estimates, plans))
+    return sure or fitting
 
 
 def fastest(fitting: Sequence[Fitting]) -> Plan:
@@ -47,28 +57,38 @@ def fastest(fitting: Sequence[Fitting]) -> Plan:
     for least, place, estimates, held in sorted(fitting, key=lambda each: each[:2]):
         if least > shortest[0]:
             break
-        for number, (plan, host) in enumerate(held):
-            seconds = estimates.time(plan, host).estimate
+        for number, (plan, memory) in enumerate(held):
+            seconds = estimates.time(plan, memory.host).estimate
             shortest = min(shortest, (seconds, place, number, plan))
     assert shortest[-1]
     return shortest[-1]
 
 
-def with_saved(plan: Plan) -> tuple[Plan, int]:
-    """Returns a plan with what it is fastest to save of what is sure to fit, and how many ways were
-    tried. Arrays are offloaded only where the plan offloads some.
+def with_saved(best: Plan, fitting: Sequence[Fitting]) -> tuple[Plan, int]:
+    """Returns the fastest of a plan and of these meshes with what they save of what is sure to fit,
+    and how many were tried. Arrays are offloaded only where the plan offloads some.
     """
-    if plan.stages > 1:
-        return plan, 0
-    estimates, capacity = MeshEstimates(plan), plan.topology.chip.capacity
-    tried = _policies(plan, bool(plan.offload))
-    others = [plan.model_copy(update=each.fields) for each in tried]
-    fitting = [(plan, estimates.memory(plan).host)]
-    for each in others:
-        memory = estimates.memory(each)
-        if memory.fits(capacity) == "yes":
-            fitting.append((each, memory.host))
-    return fastest([(0.0, 0, estimates, fitting)]), len(others)
+    offloads = bool(best.offload)
+    flat = [(each[2], each[3][0][0]) for each in fitting if each[3][0][0].stages == 1]
+    bounds = sorted(
+        (estimates.least(), place, estimates, first)
+        for place, (estimates, first) in enumerate(flat)
+    )
+    estimates = MeshEstimates(best)
+    shortest, tried = estimates.time(best, estimates.memory(best).host).estimate, 0
+    for least, _, estimates, first in bounds:
+        if least >= shortest:
+            break
+        capacity = first.topology.chip.capacity
+        for policy in _policies(first, offloads):
+            plan, tried = first.model_copy(update=policy.fields), tried + 1
+            memory = estimates.memory(plan)
+            if memory.fits(capacity) != "yes":
+                continue
+            seconds = estimates.time(plan, memory.host).estimate
+            if seconds < shortest:
+                shortest, best = seconds, plan
+    return best, tried
 
 
 def _policies(plan: Plan, offloads: bool) -> tuple[Policy, ...]:

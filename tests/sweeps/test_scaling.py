@@ -7,6 +7,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment
+from spmd_core.search import policies
 from spmd_core.search.chips import named_meshes
 from spmd_core.search.question import REMATS
 from spmd_core.surveys import sweep_headline, sweep_notes
@@ -39,19 +40,21 @@ def test_the_best_mesh_is_the_fastest_of_those_that_fit(target, chips, changes, 
     """Against each mesh and policy, one by one: those of a mesh are bounded before they are timed."""
     plan = parse_plan(BIG | changes)
     found = best_mesh(plan.to_json(), target, 4 * chips, remats)
+    saved = policies(REMATS, False, plan.size.gated, plan.size.post_norms) if remats else ()
+    ways = [{"remat": plan.remat}, *(each.fields for each in saved)]
     estimates = {}
     for mesh in named_meshes(chips, ("data", "fsdp", "sequence", "tensor"), 2):
-        for remat in dict.fromkeys((plan.remat, *remats)):
+        for way in ways:
             with suppress(RequestError):
-                other = {"target": target, "mesh": mesh, "batch_per_device": 4, "remat": remat}
+                other = {"target": target, "mesh": mesh, "batch_per_device": 4, **way}
                 step = estimate_step(parse_plan(plan.to_json() | other))
-                if step.fits:
-                    estimates[mesh, remat] = step.predicted_s.estimate
+                if step.fit == "fits":
+                    estimates[mesh, str(way)] = step.predicted_s.estimate
     best = found.plan
-    mesh, remat = min(estimates, key=estimates.get)
-    assert best.mesh == mesh and not best.offload
-    took = estimate_step(best).predicted_s.estimate
-    assert took <= estimates[mesh, remat] if remats else best.remat == remat
+    mesh, _ = min(estimates, key=estimates.get)
+    assert best.mesh == mesh and not best.offload and estimate_step(best).fit == "fits"
+    assert estimate_step(best).predicted_s.estimate == min(estimates.values())
+    assert remats or best.remat == plan.remat
     assert best.batch == 4 * chips and found.fits and found.tried > 5
 
 

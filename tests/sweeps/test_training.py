@@ -8,6 +8,7 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.machine import topology_of_chips
+from spmd_core.search import question_for
 from spmd_core.search.question import REMATS
 from spmd_core.sweeps import (
     MOST_CHIPS,
@@ -15,6 +16,7 @@ from spmd_core.sweeps import (
     TrainingQuestion,
     best_mesh,
     context_rows,
+    first_look,
     least_chip_days,
     train,
     training_run,
@@ -198,3 +200,21 @@ def test_on_its_own_chips_no_kind_of_attention_over_context_is_faster_than_the_a
     assert found.fits and len(kinds) > 1 and seconds <= min(row.seconds for row in kinds)
     other = best_mesh(form | {"mesh": None}, "tpu:v6e:16x16", plan.batch, REMATS)
     assert "context" in other.plan.axis_sizes or not other.fits
+
+
+@pytest.mark.parametrize("kind", ["v5e", "v5p", "v6e", "tpu7x"])
+def test_the_plan_of_a_kind_is_the_one_that_a_search_finds(kind):
+    """What is saved is chosen on every mesh, not on the best one of plans that save nothing."""
+    (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, (kind,), chips=256)).rows
+    found = first_look(question_for(row.plan, ())).winner
+    assert (row.plan, row.step.fit) == (found.plan, "fits")
+
+
+def test_a_plan_that_is_sure_to_fit_comes_before_a_faster_one_that_may_not():
+    (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), chips=256)).rows
+    faster = row.plan.model_copy(update={"mesh": (("data", 2), ("fsdp", 128))})
+    step = estimate_step(faster)
+    assert step.fit == "may not fit"
+    assert step.predicted_s.estimate < row.step.predicted_s.estimate
+    form = faster.to_json()
+    assert best_mesh(form, faster.target, BATCH, REMATS).plan == row.plan

@@ -716,7 +716,8 @@ def chip(kind):
 
 
 def test_a_mesh_that_you_set_stays_on_other_chips(data_folder):
-    screen = screen_opened("predict")
+    linked = parse_experiment(state_default() | {"mesh": [["data", 2], ["fsdp", 128]]})
+    screen = screen_opened("predict", experiment=link.encode(linked))
     asked(screen, ("number_input", "Axis 2 size", 64), ("number_input", "Axis 1 size", 4))
     card, _ = asked(screen, CHIPS_512)
     assert card["Plan as set"].startswith("data=")
@@ -738,6 +739,14 @@ def test_the_plan_of_another_chip_is_one_press_away(data_folder):
     next(each for each in screen.button if each.key == "use:h100").click().run()
     assert errors(screen) == "" and "h100" in figures(screen)["Plan found"]
     assert field(screen, "selectbox", "TPU or GPU").value == "h100"
+
+
+def test_the_screen_begins_with_the_plan_that_its_question_finds(data_folder):
+    first = state.first("predict").plan
+    question = TrainingQuestion(first.to_json(), 1e12, first.batch, ("v5e",), chips=256)
+    assert train(question).rows[0].plan == first
+    other = replace(question, form={"model": first.model, "sequence": first.sequence})
+    assert train(other).rows[0].plan == first
 
 
 def state_default():

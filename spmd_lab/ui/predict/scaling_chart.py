@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 
 from spmd_core.base import mesh_text
 from spmd_core.surveys import GOOD, Knee, knee, point_title
@@ -27,7 +28,9 @@ _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
 _NAME = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, "lineBreak": "\n"}
-_BEND_PX = 26  # above the curves, for two lines of words
+_LINE_PX = 13  # above the curves, for each line of the words at a bend
+_LINE = 24  # characters: what a telephone has room for beside the bend
+_MIDDLE = 0.6  # of the axis, with what is right of it for the names of the curves
 _BEND = {"type": "rule", "strokeDash": [3, 3], "color": CROSSED}
 _BEND_LABEL = {"type": "text", "color": CROSSED, "fontWeight": 600, "lineBreak": "\n"}
 
@@ -56,8 +59,8 @@ def scaling_chart(
         each["encoding"] = {**each["encoding"], "color": color}
     chart["title"] |= {"subtitle": _key([*values, *known]), "subtitleColor": QUIET}
     x = chart["encoding"]["x"]
-    bends = _bends(sweep, curves.values(), x)
-    y = _y_axis(chart["encoding"]["y"], [*values, *known], _BEND_PX if bends else 0)
+    bends, lines = _bends(sweep, curves.values(), x)
+    y = _y_axis(chart["encoding"]["y"], [*values, *known], _LINE_PX * lines)
     x["scale"] |= {"range": [12, {"expr": f"width - {_LABEL_PX}"}]}
     filled = POINT | {"filled": True}
     chart["layer"] = [
@@ -166,11 +169,12 @@ def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) 
     return layers
 
 
-def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> list[Spec]:
-    """Where the efficiency of each curve crosses `GOOD`; at the first with the part of the step that
-    grew most.
+def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> tuple[list[Spec], int]:
+    """Returns where the efficiency of each curve crosses `GOOD`, at the first with the part of the
+    step that grew most, on the side that has more room; and how many lines these words take.
     """
     layers: list[Spec] = []
+    lines: list[str] = []
     for rows in curves:
         timed = sorted(
             (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
@@ -180,15 +184,28 @@ def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> list[
         crossed = _crossed(bend, x["scale"].get("type") == "log")
         at: Row = {**place(sweep, bend.after), "x": crossed}
         if not layers:
-            words = f"stops scaling: {predictions.share_words(bend.cause)}\n{bend.share:.0%} of the step"
-            right = timed.index(bend.after) < len(timed) / 2
+            lines = bend_lines(bend)
+            right = _share(crossed, x["scale"]) < _MIDDLE
             side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
-            named = [{**at, "words": words}]
-            layers.append(
-                layer(named, _BEND_LABEL | side, x=x, y={"value": 14}, text={"field": "words"})
-            )
+            named = [{**at, "words": "\n".join(lines)}]
+            words = {"field": "words"}
+            layers.append(layer(named, _BEND_LABEL | side, x=x, y={"value": 6}, text=words))
         layers.append(layer([at], _BEND, x=x, y={"value": 0}, y2={"value": HEIGHT_PX}))
-    return layers
+    return layers, len(lines)
+
+
+def bend_lines(bend: Knee) -> list[str]:
+    """Returns why a curve bends, in lines that have room in a narrow window."""
+    cause = predictions.share_words(bend.cause)
+    why = f": {cause}, {bend.share:.0%} of the step" * bool(cause)
+    return wrap(f"stops scaling{why}", _LINE)
+
+
+def _share(chips: float, scale: Spec) -> float:
+    """Returns where chips are on the axis, from 0 to 1."""
+    along = math.log if scale.get("type") == "log" else float
+    low, at, high = (along(each) for each in (scale["domain"][0], chips, scale["domain"][1]))
+    return (at - low) / (high - low)
 
 
 def _crossed(bend: Knee, log: bool) -> float:

@@ -96,7 +96,8 @@ def _axis(ticks: Sequence[float], is_lost: str) -> Spec:
         "values": ticks,
         "tickCount": max(1, len(ticks)),
         "format": ",.8~r",  # of few digits the default would round 2,048
-        "labelOverlap": False,
+        "labelOverlap": "greedy",  # of narrow windows
+        "labelSeparation": 3,
         "labelFontSize": 11,
         "labelExpr": f"{is_lost} ? [datum.label, 'no fit'] : datum.label",
         "labelColor": {"condition": {"test": is_lost, "value": CROSSED}, "value": QUIET},

@@ -15,13 +15,13 @@ from spmd_core.base import mesh_text, span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.machine import absent
 from spmd_core.results import Failure
-from spmd_core.surveys import may_fall_short, reach_words, row_run, scaled_rows
+from spmd_core.surveys import Knee, may_fall_short, reach_words, row_run, scaled_rows
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
 from spmd_core.terms import money_text
 from spmd_core.words import days_text
 from spmd_core.workloads import DEFAULT_SPEC
-from spmd_lab.ui.predict.scaling_chart import scaling_alt, scaling_chart
+from spmd_lab.ui.predict.scaling_chart import bend_lines, scaling_alt, scaling_chart
 from spmd_lab.ui.predict.sweep import _figures
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
 from tests.standin_lab import GIB, StandInLab, found
@@ -377,6 +377,8 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
     log = bend["encoding"]["x"]["scale"].get("type") == "log"
     crossed = 64 * 2**0.4 if log else 64 + 0.4 * 64
     assert bend["data"]["values"][0]["x"] == pytest.approx(crossed)
+    named = [row for each in chart["layer"] for row in each["data"]["values"] if "words" in row]
+    assert [row["words"] for row in named] == ["stops scaling"], "no part of this step is known"
     assert scaling_alt(strong, total).startswith(
         ". Same total batch: 64: 100.0%, fsdp=64, estimated; 128: 50.0%, "
     )
@@ -385,6 +387,16 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
     assert alone["encoding"]["y"]["scale"]["domain"][1] > 100 * high
     assert alone["title"]["subtitle"] == "● compiled, shaded: range"
     assert alone["encoding"]["y"]["axis"]["values"] == [50, 60, 70, 80, 90, 100, 110]
+
+
+def test_the_words_at_a_bend_have_room_on_a_telephone():
+    _, rows, _ = drawn(*CASES["chips"])
+    bend = Knee(rows[0], rows[1], "exposed: fsdp sequence", 0.23)
+    assert bend_lines(bend) == [
+        "stops scaling: exposed",
+        "over fsdp and sequence,",
+        "23% of the step",
+    ]
 
 
 def test_compiled_efficiencies_are_filled_beside_estimates_of_the_same_first_point():

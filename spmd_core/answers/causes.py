@@ -6,7 +6,7 @@ from math import prod
 
 from spmd_core.answers.strategies import communicated, peak_bytes
 from spmd_core.base import between, bytes_text, count_text, scaled_text
-from spmd_core.results import Result, StrategyResult
+from spmd_core.results import Result, StrategyResult, best_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed
 from spmd_core.words import collective_words
@@ -33,9 +33,11 @@ class Cause:
 def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     """Returns the keys of the first rows that have a time, the best first, and what each device
     computes, holds and communicates in them; no causes where fewer than two rows have a time. Where
-    no FLOPs are known, what it writes of the results.
+    no FLOPs are known, what it writes of the results. The rows of a study are the best of each variant.
     """
-    names = tuple(name for name in result.order if result.strategies[name].time_s)[:_MOST]
+    best = best_rows(result) if result.experiment.variants else ()
+    order = best if len(best) > 1 else result.order
+    names = tuple(name for name in order if result.strategies[name].time_s)[:_MOST]
     rows = [result.strategies[name] for name in names]
     known = [
         Cause(title, tuple(_words(row, amount, words) for row in rows), _shares(amounts))

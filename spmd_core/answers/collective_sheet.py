@@ -11,7 +11,7 @@ from spmd_core.facts import Collective, Prediction
 from spmd_core.program import CollectiveRow, file_name, rows
 from spmd_core.results import Result
 from spmd_core.script import program_text
-from spmd_core.sheets import Cell, Column, Place, Sheet, Table, seconds, size, text
+from spmd_core.sheets import NONE, Cell, Column, Place, Sheet, Table, seconds, size, text
 from spmd_core.surveys import whose
 from spmd_core.terms import row_title
 from spmd_core.words import all_set_by_words, predictions
@@ -34,11 +34,13 @@ class CommunicationRow:
       row: the collectives of the first of these strategies; None where they communicate nothing.
       strategies: their names, as the table writes them.
       places: where they are in the programs, in words.
+      rows: the same of each of these strategies, by its name; () of one.
     """
 
     row: CollectiveRow | None
     strategies: str | None = None
     places: tuple[str, ...] = ()
+    rows: tuple[tuple[str, CollectiveRow], ...] = ()
 
 
 def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[CommunicationRow], float | None]:
@@ -57,9 +59,20 @@ def _where(each: CommunicationRow) -> str:
 
 
 def _set_by(each: CommunicationRow, *, is_brief: bool = False) -> str:
-    """Who sharded the axes of a row's collectives; those of a model's layers are one."""
-    members = each.row.members if each.row and not each.row.rest else ()
-    return ". ".join(all_set_by_words(members, is_brief=is_brief))
+    """Who sharded the axes of a row's collectives, after the strategies where these differ; those of
+    a model's layers are one.
+    """
+    if each.row is None or each.row.rest:
+        return ""
+    words: dict[str, list[str]] = {}
+    for name, row in each.rows or (("", each.row),):
+        by = ". ".join(all_set_by_words(row.members, is_brief=is_brief))
+        words.setdefault(by, []).append(name)
+    if len(words) == 1:
+        return next(iter(words))
+    return ". ".join(
+        f"{', '.join(dict.fromkeys(names))}: {by or NONE}" for by, names in words.items()
+    )
 
 
 COLLECTIVES = Sheet[CommunicationRow](
@@ -154,7 +167,7 @@ class _Alike:
     """A row of the table while it is gathered: by place, the strategies that have it there."""
 
     row: CollectiveRow | None
-    names: list[str] = field(default_factory=list)
+    rows: dict[str, CollectiveRow | None] = field(default_factory=dict)
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
 
@@ -174,7 +187,7 @@ def collectives_table(
         for row in rows(outcome.collectives) or (None,):
             key = None if row is None else (*row.key, row.count, row.bytes_total, row.rest)
             alike = gathered.setdefault(key, _Alike(row))
-            alike.names.append(name)
+            alike.rows[name] = row
             for each in row.members if row else ():
                 own = alike.places.setdefault(_place(result, name, each, lines_of), [])
                 own += [] if name in own else [name]
@@ -189,8 +202,9 @@ def collectives_table(
         [
             CommunicationRow(
                 each.row,
-                named(each.names) if several else None,
+                named(each.rows) if several else None,
                 tuple(_places_words(each.places, named)),
+                tuple((row_title(result, name), row) for name, row in each.rows.items() if row),
             )
             for each in gathered.values()
         ],

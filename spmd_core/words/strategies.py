@@ -12,6 +12,7 @@ from spmd_core.results import (
     StrategyResult,
     against_baselines,
     best_rows,
+    compare_rows,
     of_rows,
     predicted_verdict,
     without_baselines,
@@ -82,7 +83,7 @@ def answer_parts(
             if result.row(name).variant == variant and name not in aside
         ],
     )
-    beside = _baseline_words(result)
+    beside = _baseline_words(result, best[0])
     called = _Called(result, is_brief=is_brief, first="the fastest variant" if beside else first)
     sentence = _measured(of_rows(without_baselines(result), best), called) + beside
     answer = within.comparison
@@ -96,25 +97,28 @@ def answer_parts(
     )
 
 
-def _baseline_words(result: Result) -> str:
-    """How a baseline that is the fastest row of all compares with a study's best variant; "" where
-    the variant is faster.
+def _baseline_words(result: Result, best: str) -> str:
+    """How the fastest baseline beside a study's variants compares with the best of them; "" where the
+    best is known to be faster, and of no baseline.
     """
-    pairs = against_baselines(result)
-    name = result.comparison.fastest if result.comparison else ""
-    if name not in pairs or pairs[name].fastest != name:
+    timed = {name: result.medians_s.get(name) for name in result.experiment.baselines - {best}}
+    known = {name: seconds for name, seconds in timed.items() if seconds}
+    name = min(known, key=lambda name: known[name], default="")
+    pair = compare_rows(result, (best, name)) if name else None
+    if pair is None or not pair.ratios:
         return ""
-    slower = pairs[name].ratios[0]
-    ratio = slower.inverse(name)
+    ratio, is_first = pair.ratios[0], pair.fastest == name
     called, takes = title(result.row(name).strategy), seconds_text(result.medians_s[name])
-    if ratio.verdict == "faster":
-        quotient = pairs[name].quotient(slower, result.medians_s)
-        factor = headline_ratio(ratio, "as long", 1 / quotient if quotient else None)
-        return f" {called} is faster: {takes}, {factor}."
     if ratio.verdict == "the same":
         margin = margin_text(result.experiment.timing.margin)
         return f" {called} takes the same time ({takes}), within {margin}."
-    return f" Cannot tell whether {called} ({takes}) is faster."
+    if ratio.verdict == "cannot tell":
+        return f" Cannot tell whether {called} ({takes}) is {'faster' if is_first else 'slower'}."
+    if not is_first:
+        return ""
+    quotient = pair.quotient(ratio, result.medians_s)
+    factor = headline_ratio(ratio.inverse(name), "as long", 1 / quotient if quotient else None)
+    return f" {called} is faster: {takes}, {factor}."
 
 
 def _measured(result: Result, called: "_Called") -> str:

@@ -308,7 +308,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .why tr:first-child td, .why small {{ font-weight: 400; }}
 .why small {{ font-size: 0.82rem; color: var(--quiet); }}
 .why i {{ display: block; height: 0.25rem; min-width: 2px; margin-top: 0.15rem; border-radius: 0.15rem; }}
-@media (min-width: 641px) {{ .why th, .why td:not(:last-child) {{ white-space: nowrap; }} }}
+@media (min-width: 641px) {{ .why tr:first-child th, .why td:not(:last-child) {{ white-space: nowrap; }} }}
 @media (max-width: 640px) {{ .why {{ --bar: 3.6rem; }} .why :is(th, td) {{ padding-right: 0.6rem; min-width: 0; }} }}
 .stacked {{ table-layout: fixed; width: 100%; border-collapse: collapse; }}
 .stacked :is(th, td) {{ text-align: right; vertical-align: top; font-weight: 400; padding: 0.45rem 0.5rem; border-bottom: 1px solid var(--line); }}

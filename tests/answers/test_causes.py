@@ -5,6 +5,7 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.answers import Cause, causes, differing
 from spmd_core.sheets import NONE
+from tests.results.test_study import of_shardings
 
 SUMS = [{"kind": "all-reduce", "axes": ["x"], "bytes": 2**19, "count": 2}]
 MATMUL = [{"kind": "matmul", "sizes": [8, 1024, 512]}, {"kind": "copy", "sizes": [4096]}]
@@ -102,3 +103,8 @@ def test_what_each_device_writes_stands_for_unknown_flops():
     assert differing(known).startswith("Beside the next, each device writes 1,048,576")
     _, known = causes(rows(outputs=(outputs(1024), outputs(8192)), operations=(MATMUL, MATMUL)))
     assert "writes" not in [each.title for each in known]
+
+
+def test_the_rows_of_a_study_are_the_best_of_each_variant():
+    study = of_shardings((2e-4, 2e-4), (9e-5, 5e-5))
+    assert causes(study)[0] == ("out/auto", "in/auto")

@@ -51,6 +51,30 @@ def test_strategies_that_communicate_alike_share_a_row():
     assert frame[1]["Why, and where"].endswith(". The program adds them")
 
 
+def test_strategies_that_share_a_row_each_name_what_sharded_them():
+    origins = [
+        {
+            "axis": "x",
+            "kind": "constraint",
+            "name": "x",
+            "source": f"layer.py:{line}",
+            "spec": [["x"]],
+        }
+        for line in (33, 40)
+    ]
+    rows = {
+        name: strategy(1e-5, collectives=[ALL_REDUCE | {"origin": [origin]}])
+        for name, origin in zip(("constrained", "explicit"), origins, strict=True)
+    }
+    (one,) = records(collectives_table(result(rows), "document"))
+    assert one["Set by"] != ""
+    assert one["Set by"].index("Constrained: ") < one["Set by"].index("layer.py:33")
+    assert one["Set by"].index("Explicit: ") < one["Set by"].index("layer.py:40")
+    rows["explicit"] = rows["constrained"]
+    (one,) = records(collectives_table(result(rows), "document"))
+    assert "Constrained: " not in one["Set by"]
+
+
 def test_a_count_that_is_unknown_is_not_added_up():
     found = result(
         {

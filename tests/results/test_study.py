@@ -14,7 +14,7 @@ from spmd_core.results import Result, csv_text, next_process, result_json, with_
 from spmd_core.results.ranking import compare_predicted, compare_rows, estimates
 from spmd_core.surveys import studies
 from spmd_core.terms import experiment_words, title
-from spmd_core.words import run_headline
+from spmd_core.words import run_headline, runs
 from spmd_lab.ui.charts.times import times_alt
 from tests.answers import records
 
@@ -287,6 +287,18 @@ def of_shardings(single_s, auto_s, **more):
 def rounds_of(seconds):
     turns = [[seconds * (1 + 0.002 * (at % 5 - 2))] for at in range(20)]
     return strategy(seconds, turns_s=turns, samples_s=[each[0] for each in turns])
+
+
+@pytest.mark.parametrize(
+    ("single_s", "end"),
+    [
+        (2e-4, ", 1.80× as long (1.78 to 1.82)."),
+        (5e-5, "Single device takes the same time (50 µs), within 3%."),
+    ],
+)
+def test_a_baseline_is_told_unless_the_best_variant_is_faster(single_s, end):
+    result = of_shardings((single_s, single_s), (9e-5, 5e-5))
+    assert runs.headline_parts(result)[0].endswith(end)
 
 
 def test_what_shards_nothing_is_a_baseline_and_never_the_best_of_a_variant():

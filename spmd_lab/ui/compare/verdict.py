@@ -48,7 +48,8 @@ def answer(result: Result) -> tuple[str, DeltaGenerator]:
     is_figured = seconds is not None and not is_open
     sentence, more = runs.headline_parts(result, is_figured=is_figured)
     if is_figured and compared and compared.ratios and not compared.tied:
-        sentence = f"{spoken(best, result)} is fastest. {sentence}"
+        first = "the fastest variant" if _has_others(result) else "fastest"
+        sentence = f"{spoken(best, result)} is {first}. {sentence}"
     if sentence:
         about = _meanings(result, compared) or None
         st.subheader(colors.sentence(sentence, result.experiment), anchor=False, help=about)
@@ -71,17 +72,24 @@ def answer(result: Result) -> tuple[str, DeltaGenerator]:
 
 def picture(result: Result) -> None:
     """Draw who holds what in a row, named where it is not the best, with the selected collective
-    between product and result.
+    between product and result; of a study in its best row.
     """
     name, row = selected.of(result)
-    name = name or result.order[0]
+    if not name or result.experiment.variants:
+        row = row if name == result.order[0] else None
+        name = result.order[0]
     if name != result.order[0] or result.experiment.variants:
         st.caption(colors.sentence(spoken(name, result), result.experiment))
     drawn = result.row(name).experiment
     st.html(glimpse.html(drawn, row, large=True))
     if is_shared(drawn):
         st.caption(SHARED)
-    explicit = (key for key in result.strategies if result.row(key).strategy == "explicit")
+    explicit = (
+        key
+        for key in result.strategies
+        if (result.row(key).strategy, result.row(key).variant)
+        == ("explicit", result.row(name).variant)
+    )
     if types := next((steps.types(result.run, key) for key in explicit), ""):
         st.caption(f"Types under Explicit axes: {coded(types)}")
 
@@ -109,12 +117,18 @@ def _badges(
         if reason is None:
             what = "Tie" if answer.tied else "Fastest"
             is_here = result.environment.simulated
-            of = f"{what} of {len(answer.ratios) + 1} sure"
+            kind = " variants" if _has_others(result) else ""
+            of = f"{what} of {len(answer.ratios) + 1}{kind} sure"
             yield f"{of}{' on these CPUs' * is_here}", "green"
         else:
             yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
         yield "As the example says", "green"
+
+
+def _has_others(result: Result) -> bool:
+    """Returns True if a study has rows that shard nothing beside its variants."""
+    return bool(result.experiment.variants and result.experiment.baselines)
 
 
 def why(result: Result) -> None:

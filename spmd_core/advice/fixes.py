@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from math import prod
 from typing import TypeVar
 
 from spmd_core.fields import Spec
 from spmd_core.results import StepFinding
-from spmd_core.workloads import VALUE, Finding, Program, device_bytes, findings
+from spmd_core.workloads import VALUE, Finding, Held, Program, device_bytes, findings
 
 COST_TIME = (  # kinds of findings that do
     *("lost_batch", "replicated_batch", "repeated_work", "unused_axis"),
@@ -25,18 +26,20 @@ _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 def mending(group: Sequence[Finding], program: Program) -> Specs:
     """Returns the specs that mend findings of one kind: of an odd array those of its layers, of a
-    replicated one these too, else the dim that the most devices divide. None of a pattern that
-    matches no argument, nor of an array that no axis divides.
+    replicated one these too, else those of a weight beside it, else the dim that the most devices
+    divide. None of a pattern that matches no argument, nor of an array that no axis divides.
     """
     first, patterns = group[0], program.described.patterns
     if first.kind not in _BY_SPECS or first.path not in patterns:
         return {}
     of = {each.leaf.path: each for each in program.arguments()}
-    specs = {
-        patterns[path]: each.meant or over_most(of[path].shape, program)
-        for each in group
-        for path in (each.path, *(each.others if each.kind == "replicated" else ()))
-    }
+    specs: dict[str, Spec] = {}
+    for each in group:
+        own = each.meant or _as_beside(of[each.path], program)
+        with_it = each.others if each.kind == "replicated" else ()
+        for path in (each.path, *with_it):
+            is_alike = of[path].shape == of[each.path].shape
+            specs[patterns[path]] = own if is_alike else over_most(of[path].shape, program)
     is_less = first.meant or held_bytes(program, specs) < held_bytes(program, {})
     return specs if is_less else {}
 
@@ -111,6 +114,51 @@ def what_if_words(specs: Specs) -> str:
     return shlex.join(words)
 
 
+def _as_beside(held: Held, program: Program) -> Spec:
+    """Returns the spec of the nearest weight of its shape, else the transposed one of a weight with
+    two dims swapped; that of `over_most` where it holds fewer bytes.
+    """
+    most = over_most(held.shape, program)
+    weights = {leaf.path for leaf in program.described.weights}
+    beside = [
+        (_shared(each.leaf.path, held.leaf.path), at is None, spec)
+        for each in program.arguments()
+        if each.leaf.path in weights and each.spec and any(each.spec)
+        for at in _swaps(held.shape, each.shape)
+        if _parts(spec := _swapped(each.spec, at), program) >= _parts(most, program)
+    ]
+    return max(beside, key=lambda each: each[:2], default=(0, True, most))[2]
+
+
+def _swaps(shape: tuple[int, ...], other: tuple[int, ...]) -> list[tuple[int, int] | None]:
+    """Returns the two dims that are swapped in another shape, [None] of the same shape; [] if neither."""
+    if shape == other:
+        return [None]
+    odd = [at for at, sizes in enumerate(zip(shape, other, strict=False)) if len({*sizes}) > 1]
+    if len(shape) != len(other) or len(odd) != 2:
+        return []
+    one, two = odd
+    return [(one, two)] if (shape[one], shape[two]) == (other[two], other[one]) else []
+
+
+def _swapped(spec: Spec, at: tuple[int, int] | None) -> Spec:
+    dims = [*spec]
+    if at:
+        dims[at[0]], dims[at[1]] = dims[at[1]], dims[at[0]]
+    return tuple(dims)
+
+
+def _shared(path: str, other: str) -> int:
+    """Returns how many parts two paths begin with in common."""
+    parts = zip(path.split("/"), other.split("/"), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], parts))
+
+
+def _parts(spec: Spec, program: Program) -> int:
+    sizes = dict(program.mesh)
+    return prod(sizes[axis] for axes in spec for axis in axes)
+
+
 def over_most(shape: tuple[int, ...], program: Program) -> Spec:
     """Returns the spec of the dim that the most devices divide, of equals the last: a table's lookup
     along its first dim then communicates nothing. A shard narrower than a TPU's 128 lanes is not
@@ -123,7 +171,4 @@ def over_most(shape: tuple[int, ...], program: Program) -> Spec:
             if size > 1 and left % size == 0:
                 axes, left = [*axes, name], left // size
         specs.append(tuple(tuple(axes) if dim == at else () for dim in range(len(shape))))
-    sizes = dict(program.mesh)
-    return max(
-        reversed(specs), key=lambda spec: prod(sizes[axis] for axes in spec for axis in axes)
-    )
+    return max(reversed(specs), key=lambda spec: _parts(spec, program))

@@ -1,0 +1,47 @@
+"""The specs that are offered for replicated weights."""
+
+import pytest
+
+from spmd_core.advice import grouped_findings
+from spmd_core.workloads import Described, Leaf, Program
+
+MESH = (("data", 2), ("model", 4))
+W1, EVERY = ((), ("data",), ("model",)), ((), (), ("data", "model"))
+
+
+def offered(path="params/layers/w2", sizes=(24, 512, 128), **specs):
+    """What mends a replicated weight beside w1, [24, 128, 512], and beside others, by path."""
+    shapes = {"params/layers/w1": (24, 128, 512), path: sizes}
+    leaves = [
+        Leaf(
+            path=each,
+            sizes=tuple(map(str, shapes.get(each, sizes))),
+            dtype="float32",
+            spec=spec,
+            is_donated=True,
+        )
+        for each, spec in ({path: ((),) * len(sizes), "params/layers/w1": W1} | specs).items()
+    ]
+    outputs = [leaf.model_copy(update={"path": f"0/{leaf.path}", "replaces": leaf.path}) for leaf in leaves]  # fmt: skip
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=tuple(leaves), outputs=tuple(outputs),
+    )  # fmt: skip
+    (found,) = grouped_findings(Program(described, MESH))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "spec"),
+    [
+        ({}, ((), ("model",), ("data",))),  # w1 transposed
+        ({"sizes": (24, 128, 512)}, W1),
+        ({"sizes": (24, 256, 1024)}, EVERY),  # of no weight beside it
+        ({"params/layers/w3": EVERY}, EVERY),  # of its shape, before a transposed one
+        ({"params/head/w3": W1}, ((), ("model",), ("data",))),  # the nearer one
+        ({"params/layers/w1": ((), ("data",), ())}, EVERY),  # which holds fewer bytes
+    ],
+)
+def test_a_replicated_weight_is_offered_the_spec_of_the_weight_beside_it(given, spec):
+    found = offered(**given)
+    assert found.kind == "replicated" and dict(found.specs) == {"params/layers/w2": spec}

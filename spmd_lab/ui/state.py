@@ -148,9 +148,10 @@ def replace(screen: str, new: Experiment, at: int = 0) -> None:
     replace_draft(screen, new.members[at].experiment.to_json())
 
 
-def note_change(screen: str, before: Experiment, after: Experiment) -> None:
-    """Keep a change of the screen's experiment, for `undo`."""
-    set_aside(screen, "changes", (*(aside(screen, "changes") or ()), (before, after))[-_UNDONE:])
+def note_change(screen: str, before: Experiment, after: Experiment, beside: object = None) -> None:
+    """Keep a change of the screen's experiment, and what changed beside it, for `undo`."""
+    kept = aside(screen, "changes") or ()
+    set_aside(screen, "changes", (*kept, (before, after, beside))[-_UNDONE:])
 
 
 def before_change(screen: str) -> Experiment | None:
@@ -161,12 +162,15 @@ def before_change(screen: str) -> Experiment | None:
     return kept[-1][0] if kept and kept[-1][1] == experiment(screen) else None
 
 
-def undo(screen: str) -> None:
-    """Show the experiment before the last change again."""
-    if (before := before_change(screen)) is not None:
-        set_aside(screen, "changes", aside(screen, "changes")[:-1])
-        replace(screen, before)
-        set_run(screen, None)
+def undo(screen: str) -> Any:
+    """Show the experiment before the last change again; returns what was kept beside the change."""
+    if (before := before_change(screen)) is None:
+        return None
+    *kept, (_, _, beside) = aside(screen, "changes")
+    set_aside(screen, "changes", tuple(kept))
+    replace(screen, before)
+    set_run(screen, None)
+    return beside
 
 
 def replace_draft(screen: str, new: Form) -> None:

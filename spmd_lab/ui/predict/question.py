@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -25,6 +25,8 @@ _LEAST_E9 = 0.001
 _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
 _KNOWN = {_CHIPS: "chips", _DAYS: "deadline", _DOLLARS: "budget"}
 _FIRST = {_DAYS: 30.0, _DOLLARS: 1e6}
+_SEARCHED = ("filled", "mesh", "nearest")  # aside: what a search filled in
+Asked = Mapping[str, Any]
 
 
 _LINKED = {
@@ -43,6 +45,23 @@ def from_query() -> None:
 def tokens() -> float:
     """Returns the tokens to train on."""
     return (_LINKED["tokens"].number() or 0.0) * 1e9
+
+
+def asked() -> Asked:
+    """Returns tokens, deadline and budget, and what the last search filled in, for `ask_again`."""
+    return {name: each.now() for name, each in _LINKED.items()} | {
+        name: state.aside(SCREEN, name) for name in _SEARCHED
+    }
+
+
+def ask_again(before: Asked) -> None:
+    """Takes back some of what `asked` returned. No search changes the plan that is shown with it."""
+    for name, value in before.items():
+        if name in _LINKED:
+            _LINKED[name].keep(value)
+        else:
+            state.set_aside(SCREEN, name, value)
+    state.set_aside(SCREEN, "asked", None)
 
 
 def limit() -> tuple[str, float | None]:

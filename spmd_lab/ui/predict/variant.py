@@ -52,11 +52,13 @@ def draw(experiment: Experiment) -> None:
 
 
 def note(experiment: Experiment) -> None:
-    """Keeps what the screen showed before fields, an offer or a link changed it."""
-    shown: Experiment | None = state.aside(_SCREEN, _SHOWN)
-    state.set_aside(_SCREEN, _SHOWN, experiment)
-    if shown is not None and shown != experiment:
-        state.note_change(_SCREEN, shown, experiment)
+    """Keeps what the screen showed before fields, an offer or a link changed it, and what it asked."""
+    asked = question.asked()
+    shown: tuple[Experiment, question.Asked] | None = state.aside(_SCREEN, _SHOWN)
+    state.set_aside(_SCREEN, _SHOWN, (experiment, asked))
+    if shown is not None and shown[0] != experiment:
+        was = {name: value for name, value in shown[1].items() if value != asked[name]}
+        state.note_change(_SCREEN, shown[0], experiment, was)
 
 
 def changed(experiment: Experiment) -> None:
@@ -101,9 +103,8 @@ def _ends(prediction: Prediction, plan: Plan) -> tuple[str, str, str]:
 
 
 def _undo() -> None:
-    state.undo(_SCREEN)
-    state.set_aside(_SCREEN, _SHOWN, state.experiment(_SCREEN))
-    state.set_aside(_SCREEN, "asked", None)  # no search changes the plan that is back
+    question.ask_again(state.undo(_SCREEN) or {})
+    state.set_aside(_SCREEN, _SHOWN, (state.experiment(_SCREEN), question.asked()))
 
 
 def _button(label: str, icon: str, help_: str, kept: Experiment | None) -> None:

@@ -45,6 +45,19 @@ def row_run(row: SweepRow, tokens: float | None, price: Price = None) -> Trainin
     return run_of(row.numbers.time, plan, tokens, _price_of(row, price))
 
 
+def run_cells(row: SweepRow, tokens: float | None, price: Price = None) -> dict[str, float | None]:
+    """Returns what `row_run` does as cells of a line, each None where nothing is known."""
+    run = row_run(row, tokens, price)
+    return {
+        "tokens": run and run.tokens,
+        "days_low": run and run.days.low,
+        "days": run and run.days.estimate,
+        "days_high": run and run.days.high,
+        "chip_hours": run and run.chip_hours,
+        "money": run and run.money,
+    }
+
+
 def _price_of(row: SweepRow, price: Price) -> float | None:
     if not isinstance(price, Mapping):
         return price

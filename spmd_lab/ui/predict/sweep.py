@@ -19,6 +19,7 @@ from spmd_core.surveys import (
     points_words,
     reach_words,
     row_cost,
+    run_cells,
     scaled_rows,
     step_tokens,
     sweep_headline,
@@ -486,10 +487,15 @@ def _table(
 
 
 def _downloads(place: DeltaGenerator, sweep: Sweep, rows: Sequence[SweepRow]) -> None:
-    dollars = price.by_kind()  # a download is made later, outside of the screen's script
+    # a download is made later, outside of the screen's script
+    dollars, tokens, is_run = price.by_kind(), question.tokens(), bool(sweep.base.plan)
     file, words = f"sweep-{sweep.vary}.csv", "All points with their numbers, in seconds and bytes."
 
     def made() -> str:
-        return csv_text(rows, lambda row: row_cost(row, dollars).to_json())
+        return csv_text(rows, cells)
+
+    def cells(row: SweepRow) -> dict[str, float | None]:
+        run = run_cells(row, tokens, dollars) if is_run else {}
+        return row_cost(row, dollars).to_json() | run
 
     exports.menu_of(place, lambda: exports.download("CSV", made, file, words))

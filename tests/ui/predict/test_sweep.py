@@ -2,6 +2,8 @@
 that shows it again.
 """
 
+import csv
+import io
 import json
 import re
 from dataclasses import replace
@@ -15,9 +17,9 @@ from spmd_core.base import mesh_text, span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.machine import absent
 from spmd_core.results import Failure
-from spmd_core.surveys import Knee, may_fall_short, reach_words, row_run, scaled_rows
+from spmd_core.surveys import Knee, may_fall_short, reach_words, row_run, run_cells, scaled_rows
 from spmd_core.sweeps import estimated, parse_sweep, variants
-from spmd_core.sweeps.curves import Numbers, Outcome, curves, outcome_of
+from spmd_core.sweeps.curves import Numbers, Outcome, csv_text, curves, outcome_of
 from spmd_core.terms import money_text
 from spmd_core.words import days_text
 from spmd_core.workloads import DEFAULT_SPEC
@@ -499,6 +501,10 @@ def test_the_best_point_is_named_in_days_and_in_dollars_of_each_price(lab):
     sweep = parse_sweep(BASE, "chips=64,256,1024")
     days, hours = best_figures(sweep, rows, 1e12)
     runs = {row.point.label: row_run(row, 1e12, {"v5p": 4.2}) for row in rows}
+    lines = csv.DictReader(io.StringIO(csv_text(rows, lambda row: run_cells(row, 1e12))))
+    assert [float(line["days"] or 0) for line in lines] == [
+        run.days.estimate for run in runs.values()
+    ]
     least = min(runs, key=lambda label: runs[label].days.estimate)
     cheapest = min(runs, key=lambda label: runs[label].chip_hours)
     assert days.title == "Fewest days for 1T tokens" and days.more.startswith(f"at {least} chips, ")

@@ -42,7 +42,7 @@ QUESTIONS = {
     "overview": "What do you want to know?",
     "layout": "Who holds what?",
     "compare": "What runs fastest here, and why?",
-    "predict": "Does it fit, and how long is a step?",
+    "predict": "Does it fit, and how long does it take?",
     "search": "Which sharding trains fastest?",
     "serving": "Which sharding serves best?",
     "collectives": "How long does a collective take?",

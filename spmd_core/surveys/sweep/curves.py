@@ -46,15 +46,16 @@ def row_run(row: SweepRow, tokens: float | None, price: Price = None) -> Trainin
 
 
 def run_cells(row: SweepRow, tokens: float | None, price: Price = None) -> dict[str, float | None]:
-    """Returns what `row_run` does as cells of a line, each None where nothing is known."""
+    """Returns the numbers of `row_run` by name, each None where it is unknown."""
     run = row_run(row, tokens, price)
+    days = run.days if run else None
     return {
-        "tokens": run and run.tokens,
-        "days_low": run and run.days.low,
-        "days": run and run.days.estimate,
-        "days_high": run and run.days.high,
-        "chip_hours": run and run.chip_hours,
-        "money": run and run.money,
+        "tokens": run.tokens if run else None,
+        "days_low": days.low if days else None,
+        "days": days.estimate if days else None,
+        "days_high": days.high if days else None,
+        "chip_hours": run.chip_hours if run else None,
+        "money": run.money if run else None,
     }
 
 

@@ -55,7 +55,7 @@ def asked() -> Asked:
 
 
 def ask_again(before: Asked) -> None:
-    """Takes back some of what `asked` returned. No search changes the plan that is shown with it."""
+    """Restores an earlier question. No search changes the plan that is shown with it."""
     for name, value in before.items():
         if name in _LINKED:
             _LINKED[name].keep(value)

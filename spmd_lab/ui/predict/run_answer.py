@@ -62,7 +62,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     of = [mesh, batch, Figure("Remat", plan_policy(plan))]
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
-    draw_figures([step, time, *dollars, held_figure(shown)], of)
+    draw_figures([time, *dollars, step, held_figure(shown)], of)
     st.html(shares.split_bar(predictions.parts(shown)))
     return row
 

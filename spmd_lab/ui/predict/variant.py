@@ -52,7 +52,7 @@ def draw(experiment: Experiment) -> None:
 
 
 def note(experiment: Experiment) -> None:
-    """Keeps what the screen showed before fields, an offer or a link changed it, and what it asked."""
+    """Keeps the plan and its question from before a field, an offer or a link changed them."""
     asked = question.asked()
     shown: tuple[Experiment, question.Asked] | None = state.aside(_SCREEN, _SHOWN)
     state.set_aside(_SCREEN, _SHOWN, (experiment, asked))

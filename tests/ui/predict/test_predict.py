@@ -562,7 +562,7 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     run = training_run(estimate_step(plan), plan, 1e12)
     shown = figures(screen)
     assert list(shown) == [
-        *("Step", "For 1T tokens", "Memory"),
+        *("For 1T tokens", "Step", "Memory"),
         *("Plan as set", "Batch per device", "Remat", "Causal MFU"),
     ]
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
@@ -809,6 +809,22 @@ def test_a_change_shows_its_days_and_memory_and_is_undone(opened):
     assert figures(screen)["Memory"] == before["Memory"]
     field(screen, "number_input", "Sequences per device").set_value(10_000).run()
     assert "→ does not fit" in said(screen)
+
+
+def test_undo_takes_back_the_deadline_that_changed_the_plan(data_folder):
+    screen = screen_opened("predict", days="30")
+    before = figures(screen)
+    asked(screen, ("number_input", "Days", 10.0))
+    assert "keeps 10 days" in said(screen) and figures(screen) != before
+    press(screen, "Undo")
+    assert field(screen, "number_input", "Days").value == 30
+    assert "keeps 30 days" in said(screen) and figures(screen) == before
+    asked(screen, ("number_input", "Days", 10.0))
+    again = figures(screen)
+    assert again["Plan found"] and "keeps 10 days" in said(screen)
+    field(screen, "number_input", "Tokens (billions)").set_value(900.0).run()
+    press(screen, "Undo")  # of a change of the plan or of the tokens, whichever was last
+    assert field(screen, "number_input", "Days").value == 10
 
 
 @pytest.mark.usefixtures("every_chip")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import seconds_text
+from spmd_core.base import capital, seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.results import Between
+from spmd_core.results import OTHER_WORK, Between
 from spmd_core.terms import parts_words
 from spmd_core.words import ends_text, factor_text
 
@@ -146,7 +146,8 @@ def between_words(
     `has_badge`: beside a badge of the times' evidence.
 
     `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
-    where they differ. The faster run comes first, whichever is the baseline.
+    where they differ. The faster run comes first, whichever is the baseline; before it that they do
+    different work, if they do.
     """
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
@@ -158,11 +159,13 @@ def between_words(
     known = [run for run, time in seconds.items() if time is not None]
     times = {run: f"{seconds_text(seconds[run])}{of.get(run, '')}" for run in known}
     kind = ", predicted" if pair.basis == "predicted" and not has_badge else ""
-    apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
+    reasons = [each for each in pair.apart if each != OTHER_WORK]
+    before = f"{capital(OTHER_WORK)}: " if len(reasons) < len(pair.apart) else ""
+    apart = f"; {', '.join(reasons)}" if reasons else ""
     per = " per token" if pair.per_token else ""
     if pair.verdict not in ("the same", "cannot tell"):
         first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
-        than = f"{names[first]} is {ratio} faster{per} than {names[last]}"
+        than = f"{before}{names[first]} is {ratio} faster{per} than {names[last]}"
         return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
     few = ", with too few rounds" if pair.is_few else ""
     verdict = (
@@ -171,7 +174,7 @@ def between_words(
         else f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
     )
     listed = ", ".join(f"{names[run]} {times[run]}" for run in known)
-    return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
+    return f"{before}{verdict}: {listed}{kind}, ratio {ratio}{apart}."
 
 
 def factor_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:

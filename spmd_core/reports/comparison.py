@@ -10,7 +10,15 @@ from spmd_core.answers import ProgramRow
 from spmd_core.base import numbered, refuse
 from spmd_core.experiment import Experiment
 from spmd_core.history import difference_rows, part_words
-from spmd_core.results import Between, Result, apart, between, fastest_row, fastest_sharded_row
+from spmd_core.results import (
+    OTHER_WORK,
+    Between,
+    Result,
+    apart,
+    between,
+    fastest_row,
+    fastest_sharded_row,
+)
 from spmd_core.runs import RunSummary
 from spmd_core.workloads import STRATEGIES
 
@@ -181,7 +189,7 @@ def _between(one: Subject, row: str, base: Subject, base_row: str, count: int) -
     work = [_work(one.result, row), _work(base.result, base_row)]
     reasons = apart(*environments, (one.moment, base.moment), (one.place, base.place), any(timed))
     if work[0] != work[1]:
-        reasons = ("of different work", *reasons)
+        reasons = (OTHER_WORK, *reasons)
     return between(one.result, row, base.result, base_row, count, reasons)
 
 

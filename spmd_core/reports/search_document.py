@@ -23,7 +23,7 @@ from spmd_core.reports.document import (
     reported,
 )
 from spmd_core.reports.run_document import Texts, run_blocks, run_title
-from spmd_core.results import Between, between_estimates
+from spmd_core.results import OTHER_WORK, Between, between_estimates
 from spmd_core.search import KeptCandidate, KeptSearch, link
 from spmd_core.sheets import NONE, Cell, Sheet, Table, text, turned
 
@@ -108,7 +108,7 @@ def _between(one: KeptSearch, base: KeptSearch) -> Between:
         row=mine.name if mine else "",
         baseline=base.id,
         baseline_row=theirs.name if theirs else "",
-        apart=("of different work",) * (_work(one) != _work(base)),
+        apart=(OTHER_WORK,) * (_work(one) != _work(base)),
     )
     stages = [each.stage == "measured" for each in (mine, theirs) if each]
     one_s, base_s = (_estimate(each) for each in (mine, theirs))

@@ -2,6 +2,7 @@
 
 from spmd_core.results import stats
 from spmd_core.results.between import (
+    OTHER_WORK,
     Between,
     apart,
     between,
@@ -71,6 +72,7 @@ __all__ = [
     "DISPATCH_FACTOR",
     "INEXPRESSIBLE",
     "LOST",
+    "OTHER_WORK",
     "OUT_OF_MEMORY",
     "SPREAD_NOTICE",
     "SPREAD_WARNING",

@@ -18,6 +18,7 @@ from spmd_core.workloads import STRATEGIES
 
 Basis = Literal["measured", "predicted"]
 QUARTILES = 1.349  # of the normal distribution: their distance in standard deviations
+OTHER_WORK = "of different work"  # of two rows that do not compute the same
 FEWEST_ROUNDS = 5  # of each run: the spread of fewer is not known
 
 

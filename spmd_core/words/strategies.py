@@ -167,7 +167,7 @@ def compared(
     unsure = [each for each in unsure if each.strategy not in alike]
     if called.is_brief and called.is_study and unsure:  # the table below has the others
         slower = None
-    after = f" Next is {called.slower(medians_s, slower, count, answer)}." if slower else ""
+    after = f" Next is {called.slower(medians_s, apart, count, answer)}." if slower else ""
     if alike and not same and not unsure:  # no difference is possible
         named = called.with_times(medians_s, [answer.fastest, *alike])
         return f"{named} compile to the same program: none of them is faster.{after}"
@@ -295,20 +295,29 @@ class _Called:
     def slower(
         self,
         medians_s: Mapping[str, float | None],
-        ratio: Ratio,
+        slower: Sequence[Ratio],
         processes: int,
         answer: Comparison,
     ) -> str:
-        """A slower row, its time and its ratio; the ratio alone of what further processes left
-        out.
+        """The first of the slower rows, its time and its ratio, and which may be as fast as it; the
+        ratio alone of what further processes left out.
         """
+        ratio, near = slower[0], self._near(slower)
         name = self(ratio.strategy)
         if self.is_brief:
             quotient = answer.quotient(ratio, medians_s)
-            return f"{name}, {headline_ratio(ratio, 'as long', quotient)}"
+            return f"{name}, {headline_ratio(ratio, 'as long', quotient)}{near}"
         if ratio.processes == 1 < processes:
-            return f"{name}, timed in 1 process: {paired_words(ratio)}"
-        return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}"
+            return f"{name}, timed in 1 process: {paired_words(ratio)}{near}"
+        return f"{name}: {seconds_text(medians_s[ratio.strategy])}, {paired_words(ratio)}{near}"
+
+    def _near(self, slower: Sequence[Ratio]) -> str:
+        """That rows after the next, the first of these, may be as fast as it; "" of none."""
+        near = [each for each in slower[1:] if each.interval[0] <= slower[0].interval[1]]
+        if not near:
+            return ""
+        others = self(near[0].strategy) if len(near) == 1 else f"{len(near)} others"
+        return f"; {others} may be as fast as it"
 
     def processes(self, name: str) -> int:
         """In how many a row was timed, as far as is known."""

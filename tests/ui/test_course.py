@@ -17,7 +17,7 @@ from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
 from spmd_core.recipes.recipe import program_spec
 from spmd_core.recipes.variations import VARIATIONS, variation_of
 from spmd_core.words import parts
-from spmd_lab.ui import course, exports
+from spmd_lab.ui import course, exports, state
 from spmd_lab.ui.history.listing import ONLY_EXAMPLES
 from spmd_lab.ui.shell import QUESTIONS
 from tests.ui import opened
@@ -234,6 +234,19 @@ def test_the_tour_has_a_way_back_and_out(data_folder, monkeypatch):
     shown.button("tour:dismiss").click().run()
     assert "Tour, " not in read(shown) and not shown.exception
     assert "Take the tour" not in labels(shown.switch_page("home.py").run())
+
+
+def test_a_tour_that_is_over_is_not_on_a_screen_that_it_showed_before(data_folder, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    stops = examples.stops()
+    at = next(at for at, stop in enumerate(stops) if stop.title == "Who holds what?")
+    shown = opened("layout", run=stops[at].runs[0])
+    assert "Tour, " in read(shown)
+    for name, value in (("over", True), ("stop", at + 1)):
+        shown.session_state[state._durable("tour", f"aside.{name}")] = value
+    assert "Tour, " in read(shown.run())  # back from its last stop
+    shown.session_state[state._durable("tour", "aside.stop")] = at + 2
+    assert "Tour, " not in read(shown.run())
 
 
 def test_a_change_to_a_recipe_keeps_the_way_back_and_on(data_folder):

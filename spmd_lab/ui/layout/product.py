@@ -17,7 +17,7 @@ from spmd_core.experiment import (
 from spmd_core.fields import axes_json, axes_of, padded
 from spmd_core.pictures import is_product, product, time_of
 from spmd_core.terms import layout_headline
-from spmd_core.workloads import Array, get_workload
+from spmd_core.workloads import Array
 from spmd_lab.ui import inputs, links, mesh_fields, shell, state
 from spmd_lab.ui.charts import glimpse, layout_words as words, together
 from spmd_lab.ui.lab import lab
@@ -49,7 +49,7 @@ def choose() -> bool:
 
 def begun(before: Experiment, kind: str) -> Experiment:
     """An array, or a product, to begin with on the same mesh and target. A matrix and the left operand
-    of a product have the same sizes, specs, dtype and memory; else the first dim is sharded over the
+    of a product, which is on devices, have the same sizes, specs and dtype; else the first dim is sharded over the
     first axis, and another over the last; sizes divide.
     """
     (first, size), (last, other) = before.mesh[0], before.mesh[-1]
@@ -59,10 +59,9 @@ def begun(before: Experiment, kind: str) -> Experiment:
     sizes = [before.sizes[dim] for dim in before.what.operands[0].present(before.sizes)]
     sharding, kept = {names[0]: first} | ({names[1]: last} if last != first else {}), {}
     if len(sizes) == len(names):
-        to = get_workload(_WORKLOAD[kind]).operands[0].name
         specs = map(axes_json, before.spec(held))
         sharding = dict(zip(names, specs, strict=True))
-        kept = {"dtype": before.dtype, "memory": {to: before.memory_kind(held)}}
+        kept = {"dtype": before.dtype}
     else:
         sizes = [side, 2 * side]
     return parse_experiment(

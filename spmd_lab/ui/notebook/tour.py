@@ -76,7 +76,7 @@ def guide(*runs: str) -> bool:
     before; whether it is.
     """
     every, place = stops(), at(runs)
-    if place is None or not stored() or state.aside(*_HIDDEN):
+    if place is None or not stored() or state.aside(*_HIDDEN) or _is_left(place):
         return False
     _open_tab(place)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key="tour"):
@@ -94,6 +94,14 @@ def guide(*runs: str) -> bool:
             _finish()
         _hide()
     return True
+
+
+def _is_left(place: int) -> bool:
+    """Returns True if the tour is over and a stop is neither its first nor beside the last one shown:
+    the screen still has its fields, and the viewer goes on with them.
+    """
+    last = state.aside(*_STOP)
+    return bool(place and state.aside(*_OVER) and last is not None and abs(place - last) > 1)
 
 
 def _open_tab(place: int) -> None:

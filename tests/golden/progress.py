@@ -20,7 +20,7 @@ from spmd_core.reports import Baseline
 from spmd_core.reports.comparison import check_compared
 from spmd_core.results import Result
 from spmd_core.runs import Pace, RunStatus, paced
-from spmd_core.words import runs as said
+from spmd_core.words import left_words, progress_words, runs as said
 from spmd_lab.ui import choices, links
 from tests.golden.seldom import CHANGES, MEASURED, PLAN, TRAINED
 from tests.golden.states import LAYER, MODEL
@@ -102,7 +102,7 @@ def _states() -> list[Line]:
             [said.phase_words(status)],
             [str(said.waiting_words(status, "run {}".format))],
             *(["compiled", *map(str, said.compile_words(status, last))] for last in (None, 0, 40)),
-            ["left", said.left_words(status), said.progress_words(status, left_s)],
+            ["left", left_words(status), progress_words(status, left_s)],
             ["left", *(str(each) for each in (pace.share, *_after(later, pace)))],
             *of_terminal(_shown(status)),
         ]
@@ -118,7 +118,7 @@ def _later(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _after(later: RunStatus, before: Pace) -> tuple[float, str]:
     pace, left_s = paced(later, before)
-    return pace.share, said.progress_words(later, left_s)
+    return pace.share, progress_words(later, left_s)
 
 
 def _shown(status: RunStatus) -> str:

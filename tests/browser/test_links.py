@@ -60,8 +60,9 @@ def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_v
     chosen = receiver.get_by_test_id("stTabs").get_by_role("radio", name="shard_map", exact=True)
     expect(chosen).to_be_checked(timeout=PATIENCE_MS)
     expect(receiver.locator(".st-key-answer h3")).to_have_text(headline)
-    cards = [each.locator(".st-key-answer").inner_text() for each in (sender, receiver)]
-    assert cards[0] == cards[1]
+    card = sender.locator(".st-key-answer").inner_text()
+    arrived = receiver.locator(".st-key-answer")  # its buttons are drawn last
+    expect(arrived).to_have_text(card, use_inner_text=True, timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("before", ["recipes", "history"])

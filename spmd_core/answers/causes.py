@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from spmd_core.answers.strategies import communicated, peak_bytes
-from spmd_core.base import between, bytes_text, count_text, scaled_text
+from spmd_core.base import bytes_text, count_text, scaled_text
 from spmd_core.results import Result, StrategyResult, best_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed
@@ -49,21 +49,22 @@ def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
 
 
 def differing(known: tuple[Cause, ...]) -> str:
-    """Returns what a device does otherwise in the first row than in the next, in a sentence, as far as
-    it is known; "" where nothing is known of both.
+    """Returns what a device does less and more of in the first row than in the next, in a sentence, as
+    far as it is known; "" where nothing is known of both.
     """
-    parts, alike = [], []
+    less, more, alike = [], [], []
     for each in known:
         first, then = (text.partition(", ")[0] for text in each.texts[:2])
         best, after = (share or 0.0 for share in each.shares[:2])
         if NONE in (first, then):
             continue
         if abs(best - after) > _ALIKE * max(best, after):
-            parts.append(f"{each.title} {between(first, then, ' against ')}")
+            (less if best < after else more).append(each.title)
         else:
             alike.append(each.title)
-    if parts:
-        return f"Beside the next, each device {listed(parts)}. No cause is proven."
+    if less or more:
+        parts = [f"{listed(each)} {how}" for each, how in ((less, "less"), (more, "more")) if each]
+        return f"Each device {' but '.join(parts)} than in the next."
     return f"What each device {listed(alike)} is alike." if alike else ""
 
 

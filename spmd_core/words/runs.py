@@ -202,8 +202,8 @@ def kept_words(result: Result | None) -> str:
 
 
 def floor_words(result: Result) -> str | None:
-    """The dispatch floors: the least time of any call on one device, and on a mesh; None if not
-    measured.
+    """The dispatch floors: the median time of a call that only adds 1, on one device, and on a mesh;
+    None if not measured.
     """
     floors: dict[str, set[float]] = {"one device": set(), "the mesh": set()}
     for name, outcome in result.strategies.items():
@@ -216,9 +216,9 @@ def floor_words(result: Result) -> str | None:
         if seconds
     ]
     if len(known) > 1:
-        return f"dispatch floor per call: {', '.join(known)}"
+        return f"dispatch floor, a call that only adds 1: {', '.join(known)}"
     floor = result.environment.dispatch_floor_s
-    return None if floor is None else f"dispatch floor {seconds_text(floor)} per call"
+    return None if floor is None else f"dispatch floor, a call that only adds 1: {seconds_text(floor)}"
 
 
 def failures(result: Result) -> dict[str, list[str]]:

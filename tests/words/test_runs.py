@@ -177,9 +177,11 @@ def test_the_floor_of_one_device_stands_beside_that_of_the_mesh():
         "shard_map": strategy(2e-4, floor_s=1.2e-4),
     }
     assert floor_words(result(both)) == (
-        "dispatch floor per call: 6.4 µs on one device, 120 µs on the mesh"
+        "dispatch floor, a call that only adds 1: 6.4 µs on one device, 120 µs on the mesh"
     )
-    assert floor_words(result({"auto": both["auto"]})) == "dispatch floor 110 µs per call"
+    assert floor_words(result({"auto": both["auto"]})) == (
+        "dispatch floor, a call that only adds 1: 110 µs"
+    )
 
 
 def test_the_samples_say_which_rounds_are_of_the_best_alone():

@@ -63,7 +63,7 @@ def answer(result: Result) -> tuple[str, DeltaGenerator]:
     with badges:
         for words, color in _badges(result, compared):
             st.badge(plain(words), color=color)
-        if result.environment.simulated:
+        if result.environment.simulated and not _is_judged(compared):
             style.evidence("Simulated", SIMULATED)
         elif result.only_predicted_s:
             style.evidence("Compiled")
@@ -111,19 +111,23 @@ def _meanings(result: Result, compared: Comparison | None) -> str:
 
 def _badges(
     result: Result, answer: Comparison | None
-) -> Iterator[tuple[str, Literal["green", "orange"]]]:
-    if answer and answer.ratios:
+) -> Iterator[tuple[str, Literal["green", "orange", "gray"]]]:
+    if answer and _is_judged(answer):
+        what = "Tie" if answer.tied else "Fastest"
+        kind = " variants" if _has_others(result) else ""
+        of = f"{what} of {len(answer.ratios) + 1}{kind}"
+        is_here = result.environment.simulated
+        yield (f"{of} here. {SIMULATED}", "gray") if is_here else (f"{of} sure", "green")
+    elif answer and answer.ratios:
         reason = unsettled_words(answer)
-        if reason is None:
-            what = "Tie" if answer.tied else "Fastest"
-            is_here = result.environment.simulated
-            kind = " variants" if _has_others(result) else ""
-            of = f"{what} of {len(answer.ratios) + 1}{kind} sure"
-            yield f"{of}{' on these CPUs' * is_here}", "green"
-        else:
-            yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
+        yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
     if differences_of(result) == ():
         yield "As the example says", "green"
+
+
+def _is_judged(answer: Comparison | None) -> bool:
+    """Returns True if it is known which row is the fastest, or that several are."""
+    return bool(answer and answer.ratios and unsettled_words(answer) is None)
 
 
 def _has_others(result: Result) -> bool:
@@ -146,7 +150,9 @@ def why(result: Result) -> None:
     compared = compared_first(result)
     is_first = compared and compared.fastest == names[0]  # one with wrong values may be before it
     if compared and is_first and not compared.tied and unsettled_words(compared) is None:
-        st.markdown(plain(differing(known)))
+        communicates = any(each.collectives for each in result.strategies.values())
+        asked = " Open *Why* for what takes time." if communicates else ""
+        st.markdown(f"{plain(differing(known))}{asked}")
     st.html(_table(result, names, known))
 
 

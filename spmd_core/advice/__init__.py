@@ -22,6 +22,8 @@ from spmd_core.advice.nearest import (
 )
 from spmd_core.advice.programs import (
     KINDS,
+    all_findings,
+    compiled_beside,
     compiled_findings,
     grouped_findings,
     held_spec,
@@ -48,11 +50,13 @@ __all__ = [
     "ONE_DEVICE_WINS",
     "Check",
     "Specs",
+    "all_findings",
     "arguments",
     "by_cost",
     "change_words",
     "changes",
     "check",
+    "compiled_beside",
     "compiled_findings",
     "confirmation",
     "copied_bytes",

@@ -27,9 +27,11 @@ _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 def mending(group: Sequence[Finding], program: Program) -> Specs:
     """Returns the specs that mend findings of one kind: of an odd array those of its layers, of a
     replicated one these too, else those of a weight beside it, else the dim that the most devices
-    divide. None of a pattern that matches no argument, nor of an array that no axis divides.
+    divide; of an axis that is not used the rows of the batch. None of a pattern that matches no argument, nor of an array that no axis divides.
     """
     first, patterns = group[0], program.described.patterns
+    if first.kind == "unused_axis":
+        return _rows_over(first, program)
     if first.kind not in _BY_SPECS or first.path not in patterns:
         return {}
     of = {each.leaf.path: each for each in program.arguments()}
@@ -42,6 +44,15 @@ def mending(group: Sequence[Finding], program: Program) -> Specs:
             specs[patterns[path]] = own if is_alike else over_most(of[path].shape, program)
     is_less = first.meant or held_bytes(program, specs) < held_bytes(program, {})
     return specs if is_less else {}
+
+
+def _rows_over(finding: Finding, program: Program) -> Specs:
+    """Returns the specs of the batch with its rows over one more axis."""
+    specs = {path: program.spec(program.described.leaves[path]) for path in finding.others}
+    return {
+        program.described.patterns[path]: ((*rows, finding.path), *others)
+        for path, (rows, *others) in specs.items()
+    }
 
 
 def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:

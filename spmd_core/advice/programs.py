@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from spmd_core.advice.fixes import mending
+from spmd_core.advice.fixes import by_cost, mending
 from spmd_core.base import agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -69,6 +69,31 @@ def grouped_findings(program: Program) -> list[StepFinding]:
     return listed_findings
 
 
+def all_findings(
+    program: Program, compiled: StrategyResult | CompiledStep | None = None
+) -> list[StepFinding]:
+    """Returns the findings of a program and of what was compiled of it, the costliest first."""
+    beside = compiled_beside(program, compiled) if compiled else ()
+    return by_cost((*beside, *grouped_findings(program)), program, fits=_fits(compiled))
+
+
+def compiled_beside(
+    program: Program, compiled: StrategyResult | CompiledStep
+) -> tuple[StepFinding, ...]:
+    """Returns the findings of a compiled program but for work that an axis repeats, since nothing
+    names it: the program has that finding without a compile.
+    """
+    unused = {each.path for each in findings_of(program) if each.kind == "unused_axis"}
+    others = tuple(each for each in compiled.accidents if not unused & {*each.axes})
+    return compiled_findings(compiled.model_copy(update={"accidents": others}))
+
+
+def _fits(compiled: StrategyResult | CompiledStep | None) -> bool:
+    if isinstance(compiled, StrategyResult):
+        return compiled.prediction is None or compiled.prediction.fits
+    return compiled is None or compiled.fits is not False
+
+
 def finding_words(finding: Finding, program: Program) -> str:
     """A finding in a sentence: what it costs, and what to change."""
     held, devices = (
@@ -77,6 +102,8 @@ def finding_words(finding: Finding, program: Program) -> str:
     )
     path, others = finding.path, finding.others
     match finding.kind:
+        case "unused_axis":
+            return _unused(finding, program)
         case "replicated":
             return _replicated(finding, program)
         case "replicated_output":
@@ -113,6 +140,15 @@ def _replicated(finding: Finding, program: Program) -> str:
     return (
         f"{finding.path} is replicated on {devices} devices: {held} a device{too}. "
         f"{capital(_replicated_by(finding, program))}"
+    )
+
+
+def _unused(finding: Finding, program: Program) -> str:
+    size = dict(program.mesh)[finding.path]
+    what = f"the rows of {listed(finding.others)}" if finding.others else "a dim"
+    return (
+        f"no spec names mesh axis {finding.path}={size}: its devices hold and compute the same; "
+        f"shard {what} over it, or give it size 1"
     )
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from spmd_core.advice import (
     KINDS,
-    by_cost,
+    all_findings,
+    compiled_beside,
     compiled_findings,
-    grouped_findings,
     held_spec,
     program_headline,
     step_arrays,
@@ -63,9 +63,10 @@ def main(arguments: Namespace) -> int:
     compiled = _compiled(lab, program, arguments.target) if arguments.target else None
     findings = compiled_findings(compiled) if compiled else ()
     if arguments.json:
-        print(json.dumps(program_json(program, findings)))
+        beside = compiled_beside(program, compiled) if compiled else ()
+        print(json.dumps(program_json(program, beside)))
     else:
-        print("\n".join(_lines(program, findings, arguments.file, arguments.target)))
+        print("\n".join(_lines(program, compiled, arguments.file, arguments.target)))
     listed = {each.kind for each in (*step_findings(program), *findings)}
     is_bad = bool(listed & kinds or (listed and ANY in kinds))
     return int(is_bad or (bool(arguments.target) and compiled is None))
@@ -117,7 +118,7 @@ def _declared(arguments: Namespace) -> int:
 
 def _lines(
     program: Program,
-    compiled: tuple[StepFinding, ...] = (),
+    compiled: StrategyResult | None = None,
     file: str = "FILE",
     target: str | None = None,
 ) -> list[str]:
@@ -128,7 +129,7 @@ def _lines(
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(
             line
-            for each in by_cost((*compiled, *grouped_findings(program)), program)
+            for each in all_findings(program, compiled)
             for line in _finding(each, file, target)
         ),
         "",

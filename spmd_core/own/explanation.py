@@ -3,14 +3,14 @@ a program of the lab.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from spmd_core.advice import by_cost, compiled_findings, grouped_findings, step_arrays
+from spmd_core.advice import all_findings, step_arrays
 from spmd_core.base import package_version
 from spmd_core.own.cell import svg_of
 from spmd_core.own.first_screen import lines
@@ -20,9 +20,7 @@ from spmd_core.results import (
     NamedValue,
     Place,
     StepDescription,
-    StepFinding,
 )
-from spmd_core.workloads import Held
 
 _PACKAGES = ("jax", "jaxlib", "libtpu", "spmd-lab")
 
@@ -31,12 +29,7 @@ def describe(step: CompiledStep) -> StepDescription:
     """A step as every reader has it."""
     program = step.program
     arguments = program.arguments()
-    held, unnamed = step.memory_bytes, tuple(_unnamed(step, arguments))
-    listed = (
-        *_compiled(step, {each.path for each in unnamed}),
-        *unnamed,
-        *grouped_findings(program),
-    )
+    held = step.memory_bytes
     return StepDescription(
         function=step.described.function,
         versions={name: version for name in _PACKAGES if (version := package_version(name))},
@@ -52,7 +45,7 @@ def describe(step: CompiledStep) -> StepDescription:
         ),
         arguments=step_arrays(arguments),
         outputs=step_arrays(program.outputs()),
-        findings=tuple(by_cost(listed, program, fits=step.fits is not False)),
+        findings=tuple(all_findings(program, step)),
         peak_bytes=held and held.peak,  # pyrefly: ignore[bad-argument-type]
         capacity_bytes=step.capacity_bytes,
         memory_bytes=held,
@@ -60,31 +53,6 @@ def describe(step: CompiledStep) -> StepDescription:
         warnings=step.warnings,
         callbacks=tuple(_callback_words(step)),
     )
-
-
-def _compiled(step: CompiledStep, unnamed: Set[str]) -> tuple[StepFinding, ...]:
-    """What the compiled program does by accident; that an axis which no spec names repeats work is
-    no second finding.
-    """
-    others = tuple(each for each in step.accidents if not unnamed & {*each.axes})
-    return compiled_findings(step.model_copy(update={"accidents": others}))
-
-
-def _unnamed(step: CompiledStep, arguments: tuple[Held, ...]) -> Iterator[StepFinding]:
-    """Mesh axes that shard nothing: the devices along them compute the same."""
-    specs = [each.spec or () for each in (*arguments, *step.program.outputs())]
-    used = {axis for spec in specs for axes in spec for axis in axes}
-    used |= {axis for each in step.collectives or () for axis in each.axes} | {*step.constrained}
-    held = sum(each.bytes_per_device or 0 for each in arguments)
-    for axis, size in step.mesh:
-        if size > 1 and axis not in used:
-            sentence = (
-                f"no spec names mesh axis {axis}={size}: its devices hold and compute the same; "
-                "shard a dim over it, or give it size 1"
-            )
-            yield StepFinding(
-                kind="unused_axis", path=axis, bytes_per_device=held, sentence=sentence
-            )
 
 
 def _callback_words(step: CompiledStep) -> Iterator[str]:

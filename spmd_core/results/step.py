@@ -118,8 +118,7 @@ class CompiledStep(Frozen):
     """The facts of a compiled step, as the process that compiles it reports them.
 
     `described` has its arguments and outputs, `specs` those that were changed. `target` is the
-    topology, or the platform of the devices that are here. `callbacks` are names and counts,
-    `constrained` the mesh axes that the step itself names.
+    topology, or the platform of the devices that are here. `callbacks` are names and counts.
     """
 
     described: Described
@@ -136,7 +135,6 @@ class CompiledStep(Frozen):
     accidents: tuple[Accident, ...] = ()
     warnings: tuple[str, ...] = ()
     callbacks: tuple[tuple[str, int], ...] = ()
-    constrained: tuple[str, ...] = ()
 
     @property
     def program(self) -> Program:

@@ -17,7 +17,13 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from spmd_core.base import RequestError, answer, refuse
-from spmd_core.engine.exported.allowed import check_arrays, check_axes, check_module, check_paths
+from spmd_core.engine.exported.allowed import (
+    check_arrays,
+    check_axes,
+    check_module,
+    check_paths,
+    operations,
+)
 from spmd_core.engine.exported.by_hand import fixed_axes
 from spmd_core.engine.exported.flops import flops_of
 from spmd_core.engine.exported.leaves import leaves, paths
@@ -44,6 +50,9 @@ MOST_LEAVES = 20_000
 MOST_SYMBOLS, MOST_RESIZED = 2, 2**20  # symbols, and characters of a module, that are resized
 SIZES, CHECKED = (64, 128, 256), 512  # of each symbol: FLOPs are at most quadratic in one
 _VERSION = re.compile(rb"StableHLO_v(\d{1,4}\.\d{1,4}\.\d{1,4})")
+_DECLARED = ("sdy.mesh", "func.func")  # whose attributes hold the axes of a mesh and of arguments
+_NAMING = ("sdy.sharding", "sharding", "in_shardings", "out_shardings", "manual_axes")
+_QUOTED = re.compile(r'"([^"]*)"')
 _NEWER = re.compile(r"version|newer", re.IGNORECASE)
 
 
@@ -109,7 +118,7 @@ def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described
             raise refuse("the module of this file", "has no main function", programs.HOW)
         _check_shardings(exported, symbols["main"])
         mesh = mesh_of(module, exported.nr_devices)
-        manual = manual_axes(module, mesh)
+        manual, named = manual_axes(module, mesh), named_axes(module, mesh)
         flops = flops_of(module, exported.platforms)
         unsized = printed(module)
         arguments, outputs = leaves(exported, module, mesh)  # changes the module
@@ -122,6 +131,7 @@ def describe(exported: export.Exported, is_own: bool = False) -> tuple[Described
             devices=exported.nr_devices,
             symbols=_symbols(exported),
             manual_axes=manual,
+            named_axes=named,
             kernels=kernels,
             files=own_files(text, is_own),
             bytes=0,
@@ -220,6 +230,14 @@ def manual_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
     if len(list(_meshes(module))) > 1:
         return tuple(name for name, _ in mesh)
     return fixed_axes(module, mesh)
+
+
+def named_axes(module: ir.Module, mesh: Mesh) -> tuple[str, ...]:
+    """Returns the axes that a program itself names, in constraints and `shard_map`s."""
+    inside = (op for op in operations(module.operation) if op.name not in _DECLARED)
+    texts = {str(op.attributes[name]) for op in inside for name in _NAMING if name in op.attributes}
+    named = set[str]().union(*(_QUOTED.findall(text) for text in texts))
+    return tuple(axis for axis, _ in mesh if axis in named)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from typing import Any
 
 from jax._src import callback, core, debugging, dispatch, source_info_util
 from jax._src.interpreters import mlir
-from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir.dialects import stablehlo
 
 from spmd_core.engine.step.step_collectives import FUNCTION, scope_of
@@ -34,34 +33,6 @@ def places_of(jaxpr: Any) -> frozenset[Place]:
         for equation, scopes in equations(jaxpr)
         for frame in source_info_util.user_frames(equation.source_info.traceback)
     )
-
-
-def axes_of(jaxpr: Any) -> tuple[str, ...]:
-    """Returns the mesh axes that a step itself names, in constraints, reshards, `shard_map` and
-    types with shardings.
-    """
-    named: dict[str, None] = {}
-    for equation, _ in equations(jaxpr):
-        types = [getattr(each.aval, "sharding", None) for each in equation.outvars]
-        for value in (*_values(list(equation.params.values())), *types):
-            spec = value.spec if isinstance(value, NamedSharding) else value
-            if isinstance(spec, PartitionSpec):
-                named |= dict.fromkeys(axis for dim in spec for axis in _dim_axes(dim))
-    return tuple(named)
-
-
-def _values(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple) and not isinstance(value, PartitionSpec):
-        for each in value:
-            yield from _values(each)
-    else:
-        yield value
-
-
-def _dim_axes(dim: Any) -> tuple[str, ...]:
-    if isinstance(dim, str):
-        return (dim,)
-    return tuple(dim) if isinstance(dim, tuple) else ()
 
 
 _LEFT_OUT = tuple(

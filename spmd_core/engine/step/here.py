@@ -16,7 +16,7 @@ from jax.sharding import Mesh as DeviceMesh, NamedSharding
 
 from spmd_core.base import refuse
 from spmd_core.engine.exported.continued import continued
-from spmd_core.engine.exported.describe import manual_axes, mesh_of
+from spmd_core.engine.exported.describe import manual_axes, mesh_of, named_axes
 from spmd_core.engine.exported.leaves import paths_tree, written_leaves
 from spmd_core.engine.hlo import read_module
 from spmd_core.engine.lower import compile_with
@@ -31,8 +31,9 @@ from spmd_core.engine.shardings import (
 )
 from spmd_core.engine.stderr import captured, compiler_warnings
 from spmd_core.engine.step.capture import instead
+from spmd_core.engine.step.equations import callbacks_of
 from spmd_core.engine.step.step_collectives import files_of, step_collectives
-from spmd_core.engine.step.tracing import TracedStep, own_facts
+from spmd_core.engine.step.tracing import TracedStep
 from spmd_core.facts import Judged
 from spmd_core.fields import Mesh, Spec, axes_of
 from spmd_core.machine import dump_folder
@@ -77,7 +78,7 @@ def compiled_step(step: TracedStep) -> CompiledStep:
     with _lowered(step) as (lowered, words), compiling(lowered, words) as made:
         described = _described(step, lowered, made)
         facts = facts_of(made, Program(described, described.mesh))
-    return facts.model_copy(update=own_facts(step))
+    return facts.model_copy(update={"callbacks": callbacks_of(step.traced.jaxpr)})
 
 
 def _processes() -> int:
@@ -181,7 +182,7 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
     with module.context:
         mesh = mesh_of(module, len(made.order))
         taken, results = written_leaves(given, module, mesh)
-        mapped = manual_axes(module, mesh)
+        mapped, named = manual_axes(module, mesh), named_axes(module, mesh)
         ways = continued(module, [each.path for each in taken if each.is_kept])
     inputs, outputs = (
         jax.tree.leaves(each)
@@ -202,6 +203,7 @@ def _described(step: TracedStep, lowered: Any, made: Made) -> Described:
         mesh=mesh,
         devices=len(made.order),
         manual_axes=mapped,
+        named_axes=named,
         arguments=taken,
         outputs=with_replaced(taken, results, ways),
         bytes=0,

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding
 
 from spmd_core.base import refuse
-from spmd_core.engine.step.equations import axes_of, callbacks_of
+from spmd_core.engine.step.equations import callbacks_of
 
 Paths = dict[str, str]  # as JAX has them -> as the module has them
 
@@ -217,10 +217,4 @@ def more_facts(step: TracedStep) -> dict[str, Any]:
     meshes = (each.mesh for each in shardings if isinstance(each, NamedSharding))
     mesh = next((each for each in meshes if not each.empty), None)
     types = tuple(str(each.name) for each in mesh.axis_types) if mesh is not None else ()
-    return {"axis_types": types, **own_facts(step)}
-
-
-def own_facts(step: TracedStep) -> dict[str, Any]:
-    """What is read off a step as it is traced: its callbacks, and the mesh axes that it names."""
-    jaxpr = step.traced.jaxpr
-    return {"callbacks": callbacks_of(jaxpr), "constrained": axes_of(jaxpr)}
+    return {"axis_types": types, "callbacks": callbacks_of(step.traced.jaxpr)}

@@ -66,6 +66,8 @@ class Described(Frozen):
     devices: int
     symbols: tuple[str, ...] = ()
     manual_axes: Axes = ()  # used inside shard_map, so that their sizes are part of the program
+    # what its constraints and shard_maps name; None where an older version read the file
+    named_axes: Axes | None = None
     kernels: tuple[str, ...] = ()  # targets of custom calls that hold a platform's own code
     arguments: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]

@@ -21,6 +21,7 @@ SHARE = 0.01  # of the state's bytes on a device: the same
 DEVICE = "device"  # the memory kind of HBM
 VALUE = "@"  # before `file:line`, in specs: the value of a source line, not an argument
 Kind = Literal[
+    "unused_axis",
     "replicated",
     "replicated_output",
     "resharded_state",
@@ -163,6 +164,7 @@ def findings(program: Program) -> tuple[Finding, ...]:
     """What its author hardly meant, the most bytes first."""
     held = {each.leaf.path: each for each in program.arguments()}
     checks: tuple[Callable[[Program, Mapping[str, Held]], Iterator[Finding]], ...] = (
+        _unused_axes,
         _replicated,
         _resharded,
         _moved,
@@ -208,6 +210,35 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
         tuple(sorted(group, key=lambda each: each.path in optimizer))
         for group in sorted(groups.values(), key=bytes_of, reverse=True)
     )
+
+
+def _unused_axes(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
+    """Mesh axes that the program names nowhere, so that the devices along them compute the same;
+    `others` are the arrays of the batch that they divide.
+    """
+    described = program.described
+    if described.named_axes is None or not described.mesh:
+        return
+    arrays = (*held.values(), *program.outputs())
+    used = {axis for each in arrays for axis in _axes(each.spec)}
+    used |= {axis for _, spec in program.specs for axis in _axes(spec)}
+    used |= {*described.named_axes, *described.manual_axes}
+    total = sum(each.bytes_per_device or 0 for each in held.values())
+    for axis, size in program.mesh:
+        if size > 1 and axis not in used:
+            rows = tuple(path for path in _rows(program, held, size))
+            yield Finding("unused_axis", axis, total, rows)
+
+
+def _rows(program: Program, held: Mapping[str, Held], parts: int) -> Iterator[str]:
+    """Paths of the batch's arrays with as many rows as the largest, where a device has equal parts."""
+    batch = [held[path] for path in program.described.batch if held[path].shape]
+    count = max(batch, key=lambda each: each.bytes).shape[0] if batch else 0
+    sizes = dict(program.mesh)
+    for each in batch:
+        over = math.prod(sizes[axis] for axis in (each.spec or ((),))[0])
+        if each.shape[0] == count and count % (over * parts) == 0:
+            yield each.leaf.path
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:

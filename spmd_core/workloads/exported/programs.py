@@ -95,7 +95,7 @@ def take(
                 _check_room(len(data), viewer, address)
             given = {"viewer": viewer, "address": address, "name": name}
             described = _parse(program, data).model_copy(update=given)
-        elif not all("is_update" in leaf.model_fields_set for leaf in described.outputs):
+        elif described.named_axes is None:
             held = described.model_dump(
                 include={"viewer", "address", "name"}
             )  # by an older version

@@ -11,10 +11,8 @@ import streamlit as st
 from spmd_core.advice import (
     COST_TIME,
     Specs,
-    by_cost,
-    compiled_findings,
+    all_findings,
     copied_bytes,
-    grouped_findings,
     held_bytes,
     held_twice,
     saved_bytes,
@@ -39,8 +37,11 @@ from spmd_lab.ui.shell import draw_figures
 
 SHOWN_FINDINGS = 8
 _IN_ORDER = "what each fix saves after those above it"
+_COMPILED = " Compiled, it keeps its batch and repeats no work."
+_NOT_COMPILED = " Compile it to check its batch and its work, too."
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
+    "unused_axis": ("Axis not used", "Devices along axis {} compute the same."),
     "replicated": ("Replicated", "Each device holds all of {}."),
     "resharded_state": ("Resharded on each call", "Each call reshards {}."),
     "moved_state": ("Moved to another memory", "Each call moves {} to another memory."),
@@ -66,12 +67,12 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     """
     program = experiment.exported
     assert program is not None
-    listed = _listed(program, compiled)
+    listed = all_findings(program, compiled)
     is_absent = experiment.place.is_absent
     capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
     held = _held(listed, program)
     offered, known = constrain.chosen([dict(each.specs) for each in listed if each.specs])
-    _card(listed, offered, known, held, capacity)
+    _card(listed, offered, known, held, capacity, compiled is not None)
     constrain.refused()
     if listed:
         _findings(program, listed, held, offered if known else None)
@@ -85,7 +86,7 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
     elif not listed:
         st.caption(
             "No large array is replicated beside sharded ones. The state is donated and keeps its "
-            "sharding." + (" Compiled, it keeps its batch and repeats no work." if compiled else "")
+            "sharding." + (_COMPILED if compiled else _NOT_COMPILED)
         )
 
 
@@ -114,9 +115,10 @@ def _card(
     known: WhatIf | None,
     held: Sequence[int],
     capacity: int,
+    is_compiled: bool,
 ) -> None:
     with st.container(key="answer-wrong"):
-        badges = cards.headline(plain(_first(listed)))
+        badges = cards.headline(plain(_first(listed, is_compiled)))
         room = f"of {bytes_text(capacity)} HBM" if capacity else ""
         if known and len(known.figures) > 1:
             badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
@@ -140,13 +142,6 @@ def _card(
 def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
     rows = dict(zip((peak.NOW, peak.FIXED), zip(held, peaks, strict=False), strict=False))
     st.html(peak.bars(rows, capacity))
-
-
-def _listed(program: Program, compiled: StrategyResult | None = None) -> list[StepFinding]:
-    """Returns the findings, the costliest first."""
-    every = [*(compiled_findings(compiled) if compiled else ()), *grouped_findings(program)]
-    prediction = compiled.prediction if compiled else None
-    return by_cost(every, program, fits=prediction is None or prediction.fits)
 
 
 def _held(listed: Sequence[StepFinding], program: Program) -> list[int]:
@@ -176,9 +171,9 @@ def _count(listed: Sequence[StepFinding]) -> str:
     return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
 
 
-def _first(listed: Sequence[StepFinding]) -> str:
+def _first(listed: Sequence[StepFinding], is_compiled: bool = False) -> str:
     if not listed:
-        return "Nothing stands out."
+        return "Nothing stands out." if is_compiled else "Nothing stands out in its arguments."
     first = listed[0]
     has_others = first.kind == "replicated" and len(first.specs) > 1
     return _TITLES[first.kind][1].format(
@@ -237,7 +232,7 @@ def example(described: Described) -> None:
     program = Program(described, described.mesh)
     held = arrays.on_device(program)
     placed = treemap.tiles(held)
-    listed = _listed(program)
+    listed = all_findings(program)
     st.markdown(f"**An example.** {plain(_first(listed))}")
     chart = treemap.chart(placed, arrays.odd(program))
     st.vega_lite_chart(chart, alt=treemap.alt(placed), key="example-picture")

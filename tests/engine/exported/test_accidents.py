@@ -119,7 +119,8 @@ def test_the_command_line_judges_the_program_as_it_is_compiled(data_folder, tmp_
     file.write_bytes(planted.PLANTED["an axis not used"][0].exported())
     assert main(["program", str(file), "--target", "cpu:8", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["findings"]
-    assert found["kind"] == "repeated_work"
-    assert main(["program", str(file), "--target", "cpu:8"]) == 0
-    assert f"repeated_work: {found['sentence']}" in capsys.readouterr().out
+    assert found["kind"] == "unused_axis", "of which repeated work is the consequence"
+    assert main(["program", str(file), "--target", "cpu:8", "--fail-on", "repeated_work"]) == 1
+    printed = capsys.readouterr().out
+    assert f"unused_axis: {found['sentence']}" in printed and "repeated_work" not in printed
     assert main(["program", str(file), "--target", "cpu:3"]) != 0

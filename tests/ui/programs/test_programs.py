@@ -10,9 +10,10 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 from streamlit.testing.v1 import AppTest
 
+from bench import planted_accidents
 from bench.exported import abstract_mesh, written
 from bench.lost_batches import PLANTED
-from spmd_core.advice import over_most
+from spmd_core.advice import all_findings, over_most
 from spmd_core.answers import WhatIf
 from spmd_core.experiment import as_exported, link
 from spmd_core.facts import Estimate
@@ -302,6 +303,28 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     assert first.startswith("1. Batch lost") and "constrain the value of lost_batches.py:" in first
 
 
+def test_an_unsharded_batch_is_the_headline_before_a_compile_and_its_rows_are_offered(data_folder):
+    described = programs.take(planted_accidents.PLANTED["the batch not divided"][0].exported())
+    test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    test.query_params["experiment"] = link.encode(as_exported(described))
+    test.switch_page("pages/programs.py").run()
+    assert not test.exception and "Devices along axis data compute the same." in headline(test)
+    (found,) = findings(test)
+    assert found.startswith("1. Axis not used") and "shard the rows of tokens over it" in found
+    assert "Use P('data', None) for tokens" in [
+        each.label.replace("\\", "") for each in test.button
+    ]
+
+
+def test_a_program_that_nobody_compiled_is_not_called_clean(data_folder):
+    described = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    test.query_params["experiment"] = link.encode(as_exported(described))
+    test.switch_page("pages/programs.py").run()
+    assert "Nothing stands out in its arguments." in headline(test)
+    assert any("Compile it to check its batch and its work" in e.value for e in test.caption)
+
+
 def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):
     monkeypatch.setattr(programs, "_parser", PARSER)
     ready = screen.run() and PARSER._child
@@ -389,7 +412,7 @@ def test_a_finding_of_several_layers_is_called_by_their_pattern():
     described = door.described_example()
     specs = (("params/layers/*/up", ((), ())), ("moments/layers/*/up", ((), ())))
     program = Program(described, described.mesh, specs)
-    listed = result._listed(program)
+    listed = all_findings(program)
     (at,) = (at for at, e in enumerate(listed) if e.path.startswith("params/layers/"))
     first = result._first(listed[at:])
     assert first == "Each device holds all of params/layers/*/up and its optimizer state."

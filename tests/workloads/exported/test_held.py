@@ -56,6 +56,34 @@ def test_what_is_found(specs, kinds):
     assert {each.kind for each in findings(program(**specs))} == kinds
 
 
+def with_batch(rows, spec=None, named=(), mesh=MESH, keys=("2",)):
+    """Tensor parallelism over y, of tokens of `rows` rows and a key."""
+    made = program(params__a=((), ("y",))).described
+    batch = [Leaf(path=path, sizes=sizes, dtype="int32", spec=spec) for path, sizes in (("tokens", (rows, "64")), ("key", keys), ("step", ()))]  # fmt: skip
+    update = {"arguments": (*made.arguments, *batch), "named_axes": named, "mesh": mesh}
+    return Program(made.model_copy(update=update), mesh)
+
+
+def test_an_axis_that_nothing_names_is_found_with_the_rows_that_it_divides():
+    (found,) = findings(with_batch("16"))
+    assert (found.kind, found.path, found.others) == ("unused_axis", "x", ("tokens",))
+    specs = (("tokens", (("x",), ())),)
+    assert findings(Program(with_batch("16").described, MESH, specs)) == ()
+    (odd,) = findings(with_batch("6"))  # which four devices do not divide
+    assert (odd.kind, odd.others) == ("unused_axis", ())
+    two = findings(with_batch("8", mesh=(*MESH, ("z", 2))))
+    assert [(each.path, each.others) for each in two] == [("x", ("tokens",)), ("z", ("tokens",))]
+    (both,) = findings(with_batch("8", (("x",), ()), mesh=(*MESH, ("z", 4))))
+    assert (both.path, both.others) == ("z", ()), "four of each of four devices need 16 rows"
+
+
+@pytest.mark.parametrize(
+    "given", [{"named": ("x",)}, {"named": None}, {"spec": (("x",), ())}, {"mesh": (("x", 1), ("y", 8))}]
+)  # fmt: skip
+def test_an_axis_that_something_names_or_that_has_one_device_is_used(given):
+    assert findings(with_batch("16", **given)) == ()
+
+
 @pytest.mark.parametrize(("heads", "kinds"), [("2", set()), ("8", {"replicated"})])
 def test_keys_of_fewer_heads_than_devices_are_meant_to_be_replicated(heads, kinds):
     spec = ((), ("x",), ())

@@ -6,7 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
-from spmd_core.advice import grouped_findings, program_headline
+from spmd_core.advice import program_headline
 from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
@@ -35,7 +35,7 @@ with st.sidebar:
     changed = fields.program_fields(program)
 experiment, refusal = state.edit("programs", changed, "run_program")
 program = experiment.exported or program
-run = live.joined("programs", experiment)
+run = live.joined("programs", experiment) or result.stored(experiment)
 at_work = live.is_at_work(run)
 misfit = None if refusal else links.misfit(experiment)
 own_mesh = dict(program.described.mesh or program.mesh)
@@ -43,11 +43,12 @@ before = experiment.vary(specs={}, mesh=own_mesh)
 is_changed = not refusal and not misfit and before != experiment
 if not refusal and not misfit:
     what_if.begin("programs", before, experiment)
+wrong = result.judged(experiment, run)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     is_example = door.is_example(program)
-    has_fix = any(each.specs for each in grouped_findings(program))
+    has_fix = wrong.offered is not None
     kind: Literal["primary", "secondary"] = "primary" if is_example and not has_fix else "secondary"
     with st.popover("Open your step", icon=":material/upload_file:", type=kind):
         door.drop()
@@ -75,10 +76,10 @@ elif misfit:
 elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
+result.card(wrong)
 details = result.answer(status) if status else None
-changes = st.container() if details is None else None
-result.wrong(experiment, result.compiled_of(status, experiment))
-changes = changes or st.container()
+changes = st.container()
+result.findings(wrong)
 if details:
     details()
 constrain.draw(program)

@@ -55,6 +55,29 @@ def _rows_over(finding: Finding, program: Program) -> Specs:
     }
 
 
+def batch_over(axes: Sequence[str], program: Program) -> Specs:
+    """Returns the specs that shard the batch over axes too: of each argument of it with as many rows
+    as its largest. None where an argument of it has an axis of them, where they do not divide the
+    rows, and where weights have them while other axes shard the batch.
+    """
+    held = {each.leaf.path: each for each in program.arguments()}
+    batch = [held[path] for path in program.described.batch if held[path].shape]
+    rows = max(batch, key=lambda each: each.bytes).shape[0] if batch else 0
+    used, by_weights = (
+        {axis for each in some for dim in each.spec or () for axis in dim}
+        for some in (batch, [held[leaf.path] for leaf in program.described.weights])
+    )
+    sizes = dict(program.mesh)
+    parts = prod(sizes[axis] for axis in (*used, *axes))
+    if not rows or rows % parts or used & {*axes} or (used and by_weights & {*axes}):
+        return {}
+    return {
+        each.leaf.path: ((*(each.spec or ((),))[0], *axes), *(each.spec or ())[1:])
+        for each in batch
+        if each.shape[0] == rows
+    }
+
+
 def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:
     """Returns the bytes of arguments in a device's memory with these specs in front of others, those
     of the paths `twice` counted twice.

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import MappingProxyType
 from typing import get_args
 
-from spmd_core.advice.fixes import by_cost, mending
-from spmd_core.base import agreed, bytes_text, capital, mesh_text, numbered
-from spmd_core.experiment import spec_code
+from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending
+from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
+from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
 from spmd_core.fields import Spec
 from spmd_core.results import CompiledStep, StepArray, StepCollective, StepFinding, StrategyResult
@@ -28,6 +30,7 @@ from spmd_core.workloads import (
 KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
 _BY_CONSTRAINT = ("dropped_batch", "replicated_carry")  # that a constraint on their line mends
+MOST_NAMED = 3  # arguments of a batch
 EVEN = 1.05  # times an even share of work: what is below is even
 
 
@@ -85,7 +88,7 @@ def compiled_beside(
     """
     unused = {each.path for each in findings_of(program) if each.kind == "unused_axis"}
     others = tuple(each for each in compiled.accidents if not unused & {*each.axes})
-    return compiled_findings(compiled.model_copy(update={"accidents": others}))
+    return compiled_findings(compiled.model_copy(update={"accidents": others}), program)
 
 
 def _fits(compiled: StrategyResult | CompiledStep | None) -> bool:
@@ -162,44 +165,73 @@ def _moved(finding: Finding, program: Program) -> str:
     )
 
 
-def compiled_findings(of: StrategyResult | CompiledStep) -> tuple[StepFinding, ...]:
+def program_of(experiment: Experiment) -> Program | None:
+    """Returns the program of an experiment; None of other workloads, and of one that was never held."""
+    with suppress(RequestError):
+        return experiment.exported
+    return None
+
+
+def compiled_findings(
+    of: StrategyResult | CompiledStep, program: Program | None = None
+) -> tuple[StepFinding, ...]:
     """The findings of a program that was compiled, each with its sentence; `path` is a line, or an
-    argument's.
+    argument's. `program`: that program, whose batch is named.
     """
-    lost = (
-        [
-            (
-                "lost_batch",
-                of.lost_batch.source,
-                0,
-                lost_batch_words(of.lost_batch),
-                tuple((f"{VALUE}{each.source}", each.spec) for each in of.lost_batch.places[:1]),
+    listed_findings = [_lost(of.lost_batch)] if of.lost_batch else []
+    for each in of.accidents:
+        specs = _mending(each, program)
+        listed_findings.append(
+            StepFinding(
+                kind=each.kind,
+                path=each.source or each.path,
+                bytes_per_device=each.bytes,
+                sentence=accident_words(each, of.collectives or (), specs),
+                specs=tuple(specs.items()),
             )
-        ]
-        if of.lost_batch
-        else []
-    )
-    others = [
-        (
-            each.kind,
-            each.source or each.path,
-            each.bytes,
-            accident_words(each, of.collectives or ()),
-            _mending(each),
         )
-        for each in of.accidents
-    ]
-    return tuple(
-        StepFinding(kind=kind, path=path, bytes_per_device=size, sentence=sentence, specs=specs)
-        for kind, path, size, sentence, specs in (*lost, *others)
+    return tuple(listed_findings)
+
+
+def _lost(lost: LostBatch) -> StepFinding:
+    places = [(f"{VALUE}{each.source}", each.spec) for each in lost.places[:1]]
+    return StepFinding(
+        kind="lost_batch",
+        path=lost.source,
+        bytes_per_device=0,
+        sentence=lost_batch_words(lost),
+        specs=tuple(places),
     )
 
 
-def _mending(each: Accident) -> tuple[tuple[str, Spec], ...]:
-    """The spec that mends an accident: of an argument, or of the value of its line."""
+def _mending(each: Accident, program: Program | None) -> Specs:
+    """The specs that mend an accident: of arguments, or of the value of its line."""
     if each.kind == "replicated_batch":
-        return ((each.path, each.spec),)
-    return ((f"{VALUE}{each.source}", each.spec),) if each.kind in _BY_CONSTRAINT else ()
+        return {each.path: each.spec, **(batch_over(each.axes, program) if program else {})}
+    if each.kind == "repeated_work" and program and not each.dropped_at:
+        return batch_over(each.axes, program)
+    return {f"{VALUE}{each.source}": each.spec} if each.kind in _BY_CONSTRAINT else {}
+
+
+def costs_words(kind: str, path: str, of: StrategyResult | CompiledStep) -> str:
+    """Returns the figure of a finding in a compiled program, "" where that has none.
+
+    Args:
+      kind: the finding's kind.
+      path: its line, its argument or its axis.
+      of: the compiled program.
+    """
+    if kind == "lost_batch" and of.lost_batch:
+        return f"{of.lost_batch.share:.0%} of the matmul FLOPs"
+    for each in of.accidents:
+        is_unused = kind == "unused_axis" and each.kind == "repeated_work" and path in each.axes
+        if is_unused or (each.kind, each.source or each.path) == (kind, path):
+            if each.kind == "repeated_work":
+                return f"{each.work:.2g} times the work"
+            if kind == "wide_products":
+                return f"{each.share:.0%} of the matmul FLOPs"
+            return f"{bytes_text(each.bytes)} a device" if each.bytes else ""
+    return ""
 
 
 def lost_batch_words(lost: LostBatch) -> str:
@@ -213,14 +245,20 @@ def lost_batch_words(lost: LostBatch) -> str:
     return f"{first}: {costs}" + (f"; constrain {fix[0]}" if fix else "")
 
 
-def accident_words(each: Accident, collectives: Sequence[Collective | StepCollective] = ()) -> str:
-    """An accident of a compiled program in a sentence: what it costs, and what to change."""
+def accident_words(
+    each: Accident,
+    collectives: Sequence[Collective | StepCollective] = (),
+    specs: Specs = MappingProxyType({}),
+) -> str:
+    """An accident of a compiled program in a sentence: what it costs, and what to change. `specs`:
+    those that mend it.
+    """
     at = f" at {each.source}" if each.source else ""
     match each.kind:
         case "replicated_batch":
-            return _undivided(each)
+            return _undivided(each, specs)
         case "repeated_work":
-            return _repeated(each)
+            return _repeated(each, specs)
         case "wide_products":
             return (
                 f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
@@ -243,31 +281,46 @@ def accident_words(each: Accident, collectives: Sequence[Collective | StepCollec
         case "resharded_donation":
             return _leaves(each)
         case "replicated_carry":
-            return (
-                f"each turn of a loop replicates sums of {bytes_text(each.bytes)} over "
-                f"{_over(each.axes)}{at}, which it carries sharded: constrain the largest to "
-                f"{spec_code(each.spec)}"
-            )
+            return _carried(each)
 
 
-def _undivided(each: Accident) -> str:
-    moved, weights = bytes_text(each.bytes), bytes_text(round(each.bytes / each.work))
+def _carried(each: Accident) -> str:
+    at = f" at {each.source}" if each.source else ""
     return (
-        f"no axis shards {each.path}: collectives move {moved} a device and step, all weights are "
-        f"{weights}; shard it as {spec_code(each.spec)}, and weights are gathered in their place"
+        f"each turn of a loop replicates sums of {bytes_text(each.bytes)} over "
+        f"{_over(each.axes)}{at}, which it carries sharded: constrain the largest to "
+        f"{spec_code(each.spec)}"
     )
 
 
-def _repeated(each: Accident) -> str:
+def _undivided(each: Accident, specs: Specs) -> str:
+    moved, weights = bytes_text(each.bytes), bytes_text(round(each.bytes / each.work))
+    return (
+        f"no axis shards {_named(specs or [each.path])}: collectives move {moved} a device and "
+        f"step, all weights are {weights}; shard it as {spec_code(each.spec)}, and weights are "
+        "gathered in their place"
+    )
+
+
+def _repeated(each: Accident, specs: Specs) -> str:
     at = f" at {each.source}" if each.source else ""
     most = f", most of them{at}" if at else ""
     cause = f"{named_words(each.origin)}shard a dim of their operands over it"
     if each.dropped_at:
         cause = f"the constraint of {each.dropped_at} drops it: name it there"
+    elif specs:
+        tried = spec_code(next(iter(specs.values())))
+        cause = f"no dim of {_named(specs)}, the batch, is sharded over it: try {tried}"
     return (
         f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
         f"{_over(each.axes)}{most}: {each.work:.2g} times the work; {cause}"
     )
+
+
+def _named(paths: Iterable[str]) -> str:
+    first, *others = paths
+    shown = [first, *others] if len(others) < MOST_NAMED else [first, f"{len(others)} more"]
+    return listed(shown)
 
 
 def _leaves(each: Accident) -> str:

@@ -8,7 +8,7 @@ from statistics import median
 
 from spmd_core.advice.arrays import RULES, Facts, remedied
 from spmd_core.advice.nearest import change_words
-from spmd_core.advice.programs import compiled_findings
+from spmd_core.advice.programs import compiled_findings, program_of
 from spmd_core.base import RequestError, bytes_text, mesh_text, numbered, seconds_text
 from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.facts import STEP_TIME, SURE_PROCESSES, Estimate, Prediction
@@ -225,7 +225,8 @@ def _strategy(result: Result, name: str) -> StrategyResult:
     if outcome.prediction is not None:
         predicted = _predicted(outcome.prediction, experiment)
         if outcome.facts is None:  # predicted alone
-            notes = (*(each.sentence for each in compiled_findings(outcome)), *predicted.notes)
+            listed = compiled_findings(outcome, program_of(experiment))
+            notes = (*(each.sentence for each in listed), *predicted.notes)
             predicted = predicted.model_copy(update={"notes": notes})
         update["prediction"] = predicted
     return outcome.model_copy(update=update)
@@ -233,9 +234,9 @@ def _strategy(result: Result, name: str) -> StrategyResult:
 
 def _notes(outcome: StrategyResult, experiment: Experiment, is_settled: bool) -> Iterator[str]:
     yield from map(fact_words, outcome.facts or ())
-    yield from (each.sentence for each in compiled_findings(outcome))
+    program = program_of(experiment)
+    yield from (each.sentence for each in compiled_findings(outcome, program))
     if experiment.place.is_simulated and outcome.collectives:
-        program = experiment.exported
         leaves = program.described.arguments if program else ()
         dtypes = [leaf.dtype for leaf in leaves] or [experiment.dtype]
         yield from filter(None, [widened_words(dtypes)])

@@ -61,7 +61,7 @@ def main(arguments: Namespace) -> int:
     lab = Lab.open(serve=False)
     program = _on_mesh(taken(lab, arguments.file, arguments.name))
     compiled = _compiled(lab, program, arguments.target) if arguments.target else None
-    findings = compiled_findings(compiled) if compiled else ()
+    findings = compiled_findings(compiled, program) if compiled else ()
     if arguments.json:
         beside = compiled_beside(program, compiled) if compiled else ()
         print(json.dumps(program_json(program, beside)))

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spmd_core.base import bytes_text, seconds_text, span_text
+from spmd_core.advice import all_findings, program_of
+from spmd_core.base import bytes_text, numbered, seconds_text, span_text
 from spmd_core.experiment import Experiment, layout_of
 from spmd_core.history.cells import fastest_words
 from spmd_core.results import Result
@@ -51,7 +52,7 @@ def came_out(facts: Result) -> Came:
 
 def verdict(facts: Result) -> Judged | None:
     """Returns the verdict of a result: whether sharding helped, or how its rows compare; of one
-    prediction whether it fits and what binds it, of an array what each device holds, of a sweep of
+    prediction whether it fits and what binds it, of an exported program how many findings it has, of an array what each device holds, of a sweep of
     collectives the rate that it reaches. None where nothing is judged.
     """
     if judged := sharding_verdict(facts):
@@ -73,7 +74,12 @@ def verdict(facts: Result) -> Judged | None:
     if reached := _reached(facts):
         return "known", "", reached
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
-    if first is None or others or not first.fits:
+    if first is not None and not first.fits:
+        return None
+    program = program_of(facts.experiment)
+    if program and (count := len(all_findings(program, facts.strategies.get("auto")))):
+        return "wrong", numbered(count, "finding"), "fits" if first else ""
+    if first is None or others:
         return None
     return "fits", FITS, bound_words(first.shares_by_axis) if first.binds else ""
 

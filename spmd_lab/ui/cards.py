@@ -43,6 +43,7 @@ _COLORS = {
     "the same": "gray",
     "too small": "red",
     "fits": "green",
+    "wrong": "orange",
     "known": "gray",
 }
 

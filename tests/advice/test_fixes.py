@@ -2,7 +2,9 @@
 
 import pytest
 
-from spmd_core.advice import grouped_findings
+from spmd_core.advice import compiled_findings, grouped_findings
+from spmd_core.facts import Accident
+from spmd_core.results import StrategyResult
 from spmd_core.workloads import Described, Leaf, Program
 
 MESH = (("data", 2), ("model", 4))
@@ -45,3 +47,35 @@ def offered(path="params/layers/w2", sizes=(24, 512, 128), **specs):
 def test_a_replicated_weight_is_offered_the_spec_of_the_weight_beside_it(given, spec):
     found = offered(**given)
     assert found.kind == "replicated" and dict(found.specs) == {"params/layers/w2": spec}
+
+
+@pytest.mark.parametrize(
+    ("weights", "batch", "axes", "specs"),
+    [
+        # data shards a weight and no batch: the rows of all its arrays, but for what has others
+        ("data", (), "data", {"batch/tok": (("data",), ()), "batch/tgt": (("data",), ())}),
+        ("data", ("model",), "data", {}),  # weights that are sharded beside a sharded batch
+        ("data", ("data",), "data", {}),  # it names the axis
+        (
+            "",
+            ("data",),
+            "model",
+            dict.fromkeys(("batch/tok", "batch/tgt"), (("data", "model"), ())),
+        ),
+    ],
+)
+def test_work_that_an_axis_repeats_is_offered_the_rows_of_the_batch(weights, batch, axes, specs):
+    leaf = lambda path, sizes, spec: Leaf(path=path, sizes=sizes, dtype="float32", spec=spec)  # noqa: E731
+    w = leaf("params/w", ("64", "64"), ((weights,) if weights else (), ()))
+    rows = [leaf(f"batch/{name}", ("16", "32"), (batch, ())) for name in ("tok", "tgt")]
+    seed = leaf("batch/seed", ("2",), ((),))
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=(w, *rows, seed), outputs=(w.model_copy(update={"replaces": w.path}),),
+    )  # fmt: skip
+    repeated = Accident(kind="repeated_work", axes=(axes,), source="f.py:3", share=1, work=4)
+    result = StrategyResult(status="ok", accidents=(repeated,))
+    (found,) = compiled_findings(result, Program(described, MESH))
+    assert dict(found.specs) == specs
+    named = "no dim of batch/tok and batch/tgt, the batch, is sharded over it"
+    assert (named in found.sentence) == bool(specs)

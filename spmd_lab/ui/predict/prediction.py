@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core.advice import compiled_findings, program_of
 from spmd_core.answers import Figure, step_collectives, strategies_table
 from spmd_core.base import RequestError, bytes_text, number_text, seconds_text, span_text
 from spmd_core.experiment import Experiment, link
@@ -30,7 +31,7 @@ from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.ir import viewer
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.predict import (
     beside,
     charts,
@@ -289,8 +290,12 @@ def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
             key="interval",
         )
     account = words.MEMORY_ACCOUNTS.get(prediction.program or "", "").removesuffix(".")
-    notes = filter(None, (*prediction.notes, account))
-    st.markdown("\n".join(f"- :small[{plain(note[0].upper() + note[1:])}.]" for note in notes))
+    program, listed = program_of(result.experiment), set[str]()
+    if program:  # whose screen lists them
+        (outcome,) = result.strategies.values()
+        listed = {each.sentence for each in compiled_findings(outcome, program)}
+    notes = [note for note in (*prediction.notes, account) if note and note not in listed]
+    st.markdown("\n".join(f"- :small[{coded(as_sentence(note))}]" for note in notes))
 
 
 def _costs(prediction: Prediction, model: bool) -> list[Figure]:

@@ -10,6 +10,7 @@ from spmd_core.advice import Specs, in_front
 from spmd_core.answers import WhatIf
 from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, read_spec_words, spec_code
+from spmd_core.results import StepFinding
 from spmd_core.workloads import VALUE, Program
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, lab
@@ -19,10 +20,6 @@ _REFUSED = "refused_fix"  # aside
 _PROMISE = "Partitioned first: it is not used if peak memory or step time rises."
 _UNDO = "Back to the specs before the last fix."
 OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
-_LAST_DIM = (
-    "Of dims that as many devices divide, the last is sharded: a lookup along the first then needs "
-    "no other device."
-)
 
 
 def checked(specs: Specs) -> WhatIf | None:
@@ -54,21 +51,28 @@ def _follow(specs: Specs) -> None:
         st.rerun()
 
 
-def chosen(listed: Iterable[Specs]) -> tuple[Specs | None, WhatIf | None]:
-    """Returns the specs to offer and what the compiler made of them, if it has answered: the first of
-    those that are not known to raise peak memory or step time.
+def judged(listed: Iterable[StepFinding]) -> tuple[dict[StepFinding, WhatIf], WhatIf | None]:
+    """Returns the findings whose specs are known to raise peak memory or step time, with what the
+    compiler made of them, and what it made of those of the first other finding, if it has answered.
     """
-    tried = _refused()
-    for specs in listed:
-        known = tried[1] if tried and tried[0] == specs else checked(specs)
-        if known is None or not raises(known):
-            return specs, known
-    return None, None
+    tried = _tried()
+    vain: dict[StepFinding, WhatIf] = {}
+    first: list[WhatIf | None] = []
+    for each in listed:
+        specs = dict(each.specs)
+        answer = next((of for name, of in tried if name == specs), None) if specs else None
+        if specs and not answer and not first:
+            answer = checked(specs)
+        if answer and raises(answer):
+            vain[each] = answer
+        else:
+            first.append(answer)
+    return vain, next(iter(first), None)
 
 
-def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
-    """Draws a button that gives the program the chosen specs, and one for its state before the last
-    fix; the fix that was tried in vain.
+def offer(specs: Specs | None, known: WhatIf | None, is_vain: bool) -> None:
+    """Draws a button that gives the program the specs of its first finding, and one for its state
+    before the last fix. `is_vain`: every finding's fix was tried in vain.
     """
     if specs is not None:
         pressed = st.button(
@@ -76,7 +80,7 @@ def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
             type="primary",
             icon=":material/build:",
             key="mend",
-            help=_LAST_DIM,
+            help=_PROMISE,
         )
         if known is None and is_opened():
             _follow(specs)
@@ -84,7 +88,7 @@ def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
             st.caption(_PROMISE)
         if pressed:
             use(specs)
-    elif has_fixes:
+    elif is_vain:
         st.caption("Each fix raises peak memory or step time.")
     if state.before_change("programs"):
         undo, of = partial(state.undo, "programs"), _UNDO
@@ -93,20 +97,24 @@ def offer(specs: Specs | None, known: WhatIf | None, has_fixes: bool) -> None:
 
 def refused() -> None:
     """Draws what the fix that was pressed last raises, and a button that gives it all the same."""
-    if tried := _refused():
-        specs, answer = tried
+    if tried := _tried():
+        specs, answer = tried[-1]
         with st.container(horizontal=True, vertical_alignment="center", key="refused-fix"):
-            changes = "; ".join(
-                f"{each.title.lower()} {each.value}" for each in answer.figures[:-1]
-            )
-            st.info(f"Not used: {label(specs)}. {plain(capital(changes))}.", width="stretch")
+            changes = plain(capital(raised_words(answer)))
+            st.info(f"Not used: {label(specs)}. {changes}.", width="stretch")
             if st.button("Use it all the same", key="fix:anyway"):
                 give(specs)
 
 
-def _refused() -> tuple[Specs, WhatIf] | None:
-    tried = state.aside("programs", _REFUSED)
-    return tried if tried and tried[1].before == state.experiment("programs") else None
+def raised_words(answer: WhatIf) -> str:
+    """Returns peak memory and step time before and after specs."""
+    return "; ".join(f"{each.title.lower()} {each.value}" for each in answer.figures[:-1])
+
+
+def _tried() -> list[tuple[Specs, WhatIf]]:
+    """Returns specs that were pressed and not used, the last one last."""
+    now = state.experiment("programs")
+    return [each for each in state.aside("programs", _REFUSED) or () if each[1].before == now]
 
 
 def use(specs: Specs) -> None:
@@ -120,7 +128,8 @@ def use(specs: Specs) -> None:
     if answer is None or not raises(answer):
         give(specs)
     else:
-        state.set_aside("programs", _REFUSED, (specs, answer))
+        others = [each for each in _tried() if each[0] != specs]
+        state.set_aside("programs", _REFUSED, (*others, (specs, answer)))
         st.rerun()
 
 

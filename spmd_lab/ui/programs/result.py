@@ -2,7 +2,8 @@
 as any other workload has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -13,6 +14,7 @@ from spmd_core.advice import (
     Specs,
     all_findings,
     copied_bytes,
+    costs_words,
     held_bytes,
     held_twice,
     saved_bytes,
@@ -26,9 +28,9 @@ from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
 from spmd_core.workloads import Described, Program, matches
-from spmd_lab.ui import cards, remedies
+from spmd_lab.ui import cards, remedies, state
 from spmd_lab.ui.compare import comparison, questions, view as views
-from spmd_lab.ui.lab import lab
+from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
@@ -61,21 +63,59 @@ _TITLES = {
 }
 
 
-def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> None:
-    """Draws what is wrong with an exported program: in a card what costs the most, with what mends it;
-    each with its fix, by what that saves; where its bytes are. `compiled`: the program's own result.
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with a program, and what mends the first of it.
+
+    Attributes:
+      program: the program.
+      listed: its findings, the costliest first; last those in `refuted`.
+      refuted: findings whose fix the compiler was asked about in vain, and its answer.
+      offered: the specs that mend the first.
+      known: what the compiler makes of them, if it has answered.
+      held: bytes of a device as it is, then with the fix of each and of those before it.
+      capacity: bytes of HBM; 0 of attached devices.
+      compiled: the program's own result.
     """
+
+    program: Program
+    listed: Sequence[StepFinding]
+    refuted: Mapping[StepFinding, WhatIf]
+    offered: Specs | None
+    known: WhatIf | None
+    held: Sequence[int]
+    capacity: int
+    compiled: StrategyResult | None
+
+
+def judged(experiment: Experiment, run: str | None) -> Wrong:
+    """Returns what is wrong with an exported program, by its file and by what a run compiled of it."""
     program = experiment.exported
     assert program is not None
-    listed = all_findings(program, compiled)
+    compiled = _compiled_of(find(run) if run else None, experiment)
+    every = all_findings(program, compiled)
+    refuted, known = constrain.judged(every)
+    listed = [each for each in every if each not in refuted] + [*refuted]
+    offered = dict(listed[0].specs) if listed and listed[0] not in refuted else {}
     is_absent = experiment.place.is_absent
-    capacity = get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0
-    held = _held(listed, program)
-    offered, known = constrain.chosen([dict(each.specs) for each in listed if each.specs])
-    _card(listed, offered, known, held, capacity, compiled is not None)
+    return Wrong(
+        program=program,
+        listed=listed,
+        refuted=refuted,
+        offered=offered or None,
+        known=known,
+        held=_held([each for each in listed if each not in refuted], program),
+        capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
+        compiled=compiled,
+    )
+
+
+def findings(wrong: Wrong) -> None:
+    """Draws each finding with its fix, by what that saves; where the bytes of a device are."""
     constrain.refused()
-    if listed:
-        _findings(program, listed, held, offered if known else None)
+    program = wrong.program
+    if wrong.listed:
+        _findings(wrong)
     arrays.picture_of(program)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
@@ -83,60 +123,54 @@ def wrong(experiment: Experiment, compiled: StrategyResult | None = None) -> Non
             "beside, or let them be found below.",
             icon=":material/grid_on:",
         )
-    elif not listed:
+    elif not wrong.listed:
         st.caption(
             "No large array is replicated beside sharded ones. The state is donated and keeps its "
-            "sharding." + (_COMPILED if compiled else _NOT_COMPILED)
+            "sharding." + (_COMPILED if wrong.compiled else _NOT_COMPILED)
         )
 
 
-def _findings(
-    program: Program,
-    listed: Sequence[StepFinding],
-    held: Sequence[int],
-    above: Specs | None,
-) -> None:
+def _findings(wrong: Wrong) -> None:
+    listed, held, program = wrong.listed, wrong.held, wrong.program
     with st.container(key="findings", gap=None):
         costs = f"saves, of {bytes_text(held[0])} held"
         st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             fix = dict(each.specs) or None
             copied = copied_bytes(program, fix) if fix else 0
-            saved = held[at] - held[at + 1]
+            answer = wrong.refuted.get(each)
+            saved = 0 if answer else held[at] - held[at + 1]
             costs = "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
-            _finding(at, each, copied, costs, fix, fix is not None and fix == above)
+            is_above = fix is not None and fix == wrong.offered and wrong.known is not None
+            _finding(at, each, copied, costs, fix, is_above, answer)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
 
 
-def _card(
-    listed: Sequence[StepFinding],
-    offered: Specs | None,
-    known: WhatIf | None,
-    held: Sequence[int],
-    capacity: int,
-    is_compiled: bool,
-) -> None:
+def card(wrong: Wrong) -> None:
+    """Draws what costs the most and what mends it: its figures before and after."""
+    listed, known, held, capacity = wrong.listed, wrong.known, wrong.held, wrong.capacity
     with st.container(key="answer-wrong"):
-        badges = cards.headline(plain(_first(listed, is_compiled)))
+        badges = cards.headline(plain(_first(listed, wrong.compiled)))
         room = f"of {bytes_text(capacity)} HBM" if capacity else ""
+        costs_time = bool(listed) and listed[0].kind in COST_TIME
+        change = "" if costs_time else _change(held[0], held[min(1, len(held) - 1)])
+        figures = [Figure("Held on each device", change, room)] if change else []
+        peaks: list[int | None] = [None, None]
         if known and len(known.figures) > 1:
             badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
             with cards.how_sure(badges):
                 st.markdown(plain(known.agreement))
-            draw_figures(
-                each._replace(more=each.more or room)
-                for each in known.figures[:-1]  # the last is of arguments alone
-            )
+            # the last is of arguments alone
+            figures += [each._replace(more=each.more or room) for each in known.figures[:-1]]
             peaks = [each.peak_bytes for each in known.programs]
+        if figures:
+            draw_figures(figures)
             _bars(held, peaks, capacity)
-        elif held[0] > held[min(1, len(listed))]:
-            draw_figures([Figure("Held on each device", _change(held[0], held[1]), room)])
-            _bars(held, [None, None], capacity)
         with st.container(horizontal=True, vertical_alignment="center"):
             if listed and listed[0].kind == "missing_donation":
                 _donate(listed[0], "first")
-            constrain.offer(offered, known, any(each.specs for each in listed))
+            constrain.offer(wrong.offered, known, len(wrong.refuted) == len(listed) > 0)
 
 
 def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
@@ -171,14 +205,16 @@ def _count(listed: Sequence[StepFinding]) -> str:
     return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
 
 
-def _first(listed: Sequence[StepFinding], is_compiled: bool = False) -> str:
+def _first(listed: Sequence[StepFinding], compiled: StrategyResult | None = None) -> str:
     if not listed:
-        return "Nothing stands out." if is_compiled else "Nothing stands out in its arguments."
+        return "Nothing stands out." if compiled else "Nothing stands out in its arguments."
     first = listed[0]
     has_others = first.kind == "replicated" and len(first.specs) > 1
-    return _TITLES[first.kind][1].format(
+    sentence = _TITLES[first.kind][1].format(
         f"{_arrays(first)}{' and its optimizer state' * has_others}"
     )
+    costs = costs_words(first.kind, first.path, compiled) if compiled else ""
+    return f"{sentence.removesuffix('.')}: {costs}." if costs else sentence
 
 
 def _arrays(each: StepFinding) -> str:
@@ -194,6 +230,7 @@ def _finding(
     costs: str,
     fix: Specs | None,
     is_above: bool,
+    answer: WhatIf | None,
 ) -> None:
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
@@ -208,7 +245,9 @@ def _finding(
         st.markdown(f"**{plain(costs)}**" if costs else "", width=130)
         with st.container(width=250):
             is_donated = each.kind == "missing_donation"
-            if is_above or (is_donated and not at):
+            if answer:
+                st.caption(plain(f"Fix not used: {constrain.raised_words(answer)}."))
+            elif is_above or (is_donated and not at):
                 st.caption(":material/arrow_upward: Above")
             elif fix and st.button(
                 f"Use {constrain.words(fix)}", key=f"mend:{at}", width="stretch"
@@ -238,7 +277,18 @@ def example(described: Described) -> None:
     st.vega_lite_chart(chart, alt=treemap.alt(placed), key="example-picture")
 
 
-def compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyResult | None:
+def stored(experiment: Experiment) -> str | None:
+    """Returns the last run that compiled an experiment here, which the screen then shows; None where
+    nothing was, and after it was edited.
+    """
+    runs = cards.stored_runs(experiment)
+    if not runs:
+        return None
+    state.set_run("programs", runs[0].run)
+    return runs[0].run
+
+
+def _compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyResult | None:
     """What a run compiled of an experiment; None of another's, and where it did not get so far."""
     if status is None or not status.is_over or status.experiment != experiment:
         return None

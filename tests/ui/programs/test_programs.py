@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from bench import planted_accidents
 from bench.exported import abstract_mesh, written
 from bench.lost_batches import PLANTED
+from spmd_core import history
 from spmd_core.advice import all_findings, over_most
 from spmd_core.answers import WhatIf
 from spmd_core.experiment import as_exported, link
@@ -150,17 +151,20 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
 
     monkeypatch.setattr(lab(), "what_if", partitioned)
     is_offered = lambda: [each for each in screen.button if each.key == "mend"]  # noqa: E731
-    labels, as_linked = [is_offered()[0].label], screen.query_params["experiment"]
+    as_linked = screen.query_params["experiment"]
     is_offered()[0].click().run()
     assert not screen.exception and held_now(screen) == as_read
     (refusal,) = (each.value.replace("\\", "") for each in screen.info)
     assert refusal.startswith("Not used: P(None, ('fsdp', 'tensor')) for params/embed and")
     assert ("per device 1.0 → 2.0 GiB" if peak > 1 else "estimated step 1 → 2 s") in refusal
-    labels += [each.label for each in is_offered()]
-    assert len({*labels}) == 2, "the next fix, which nobody has tried"
-    rows = [each for each in screen.button if each.key == "mend:2"]
+    assert not is_offered() and headline(screen).endswith("moments is held twice on each device.")
+    last = [each.split(" `")[0] for each in findings(screen)][-1]
+    assert last == "3. Replicated", "below those whose fix may help"
+    assert f"Fix not used: {refusal.partition('. ')[2][:4].lower()}" in captions(screen)
+    rows = [each for each in screen.button if (each.key or "").startswith("mend:")]
     rows[0].click().run()  # of which the same holds
     assert held_now(screen) == as_read and "for params/layers" in screen.info[0].value
+    assert not [each for each in screen.button if (each.key or "").startswith("mend")]
     all_the_same(screen)[0].click().run()
     assert held_now(screen) < as_read and not screen.info
     fixed = screen.query_params["experiment"]
@@ -171,6 +175,10 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
     button(screen, "Undo").click().run()
     assert held_now(screen) == as_read and not screen.exception
     assert "Undo" not in [each.label for each in screen.button]
+
+
+def captions(screen):
+    return " ".join(each.value.replace("\\", "") for each in screen.caption)
 
 
 def all_the_same(screen):
@@ -239,7 +247,7 @@ def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_aft
     screen.run()
     assert not screen.exception
     pattern = (
-        r"Peak memory per device ([\d.]+) → ([\d.]+) GiB of 15.8 GiB HBM "
+        r"Held on each device 7.1 → 2.0 GiB of 15.8 GiB HBM Peak memory per device ([\d.]+) → ([\d.]+) GiB of 15.8 GiB HBM "
         r"Estimated step ([\d.]+) → ([\d.]+) ms range (\d+) to (\d+) → (\d+) to (\d+) ms"
     )
     peak = re.match(pattern, figures(screen))
@@ -296,8 +304,9 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     uses = [each.label.replace("\\", "") for each in test.button if each.key == "mend"]
     assert uses and " at lost_batches.py:" in uses[0], "the constraint of the line"
     shown = [each.value for each in test.subheader]
-    answer, wrong = shown[1:3]
-    assert "Automatic" in answer and "sharded" in wrong, "the compiled result is first"
+    wrong, answer = shown[1:3]
+    assert "Automatic" in answer and "sharded" in wrong, "the worst finding is first"
+    assert "63% of the matmul FLOPs" in wrong
     assert "Compile it" not in [each.label for each in test.button]
     first = findings(test)[0]  # what costs time is before what costs memory that is there
     assert first.startswith("1. Batch lost") and "constrain the value of lost_batches.py:" in first
@@ -323,6 +332,40 @@ def test_a_program_that_nobody_compiled_is_not_called_clean(data_folder):
     test.switch_page("pages/programs.py").run()
     assert "Nothing stands out in its arguments." in headline(test)
     assert any("Compile it to check its batch and its work" in e.value for e in test.caption)
+
+
+def unsharded_batch():
+    """A training step whose only fault is that its batch is replicated over `data`."""
+    mesh = abstract_mesh({"data": 4, "model": 2})
+
+    def array(shape, *spec):
+        return jax.ShapeDtypeStruct(shape, "float32", sharding=NamedSharding(mesh, P(*spec)))
+
+    def step(params, batch):
+        loss = lambda w: ((batch["tok"] @ w - batch["tgt"]) ** 2).mean()  # noqa: E731
+        return params - 0.1 * jax.grad(loss)(params)
+
+    batch = {"tok": array((128, 256)), "tgt": array((128, 512))}
+    arguments = {"params": array((256, 512), None, "model"), "batch": batch}
+    return programs.take(written(step, arguments, donated=("params",)), "step")
+
+
+def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch(screen):
+    experiment = as_exported(unsharded_batch()).vary(target="cpu:8")
+    run = lab().submit(experiment.vary(timing={"samples": 2, "min_seconds": 0}))
+    assert lab().wait(run, 120).state == "succeeded"
+    came = history.came_out(lab().facts(run))
+    assert came.judged[:2] == ("wrong", "1 finding"), "not that it fits"
+    screen.query_params["experiment"] = link.encode(lab().result(run).experiment)
+    screen.run()
+    assert not screen.exception
+    assert "Devices along axis data compute the same: 4 times the work." in headline(screen)
+    (first,) = (each for each in screen.button if each.key == "mend")
+    assert first.label.replace("\\", "") == "Use P('data', None) for batch/tgt and batch/tok"
+    first.click().run(timeout=240)
+    specs = link.decode(screen.query_params["experiment"]).to_json()["specs"]
+    assert specs == {f"batch/{name}": ["data", None] for name in ("tgt", "tok")}
+    assert "Nothing stands out in its arguments." in headline(screen)
 
 
 def test_a_parser_is_ready_where_programs_are_taken(screen, monkeypatch):

@@ -106,7 +106,7 @@ def owners(state: Iterable[Leaf]) -> Mapping[str, str]:
     same sizes, its path ends as the parameter's does.
     """
     leaves = list(state)
-    roles = {leaf.path: role(leaf.path) for leaf in leaves}
+    roles = _roles([leaf.path for leaf in leaves])
     by_tail: dict[tuple[object, ...], str] = {}
     candidates = [leaf for leaf in leaves if roles[leaf.path] != "kept"]
     for leaf in sorted(candidates, key=lambda leaf: _rank(_first(leaf.path))):
@@ -126,6 +126,26 @@ def owners(state: Iterable[Leaf]) -> Mapping[str, str]:
         if owner is not None and owner != leaf.path:
             by_leaf[leaf.path] = owner
     return by_leaf
+
+
+def _roles(paths: Iterable[str]) -> dict[str, str]:
+    """Returns the role of each path. Beside parameters, as in a train state of `params`, `m` and `v`,
+    a short name is that of what an optimizer keeps.
+    """
+    parts = {path: path.split("/") for path in paths}
+    roles = {path: role(path) for path in parts}
+    beside = {
+        tuple(each[:at])
+        for each in parts.values()
+        for at, part in enumerate(each[:-1])
+        if part in _PARAMETERS
+    }
+    for path, each in parts.items():
+        is_short = any(
+            part in _SHORT and tuple(each[:at]) in beside for at, part in enumerate(each[:-1])
+        )
+        roles[path] = roles[path] or ("kept" if is_short else "")
+    return roles
 
 
 def is_kept_alone(path: str) -> bool:

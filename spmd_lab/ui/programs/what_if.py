@@ -1,6 +1,8 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import streamlit as st
 
@@ -23,7 +25,8 @@ RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
     )
 )
 
-_SHOWN = 12  # rows
+_SHOWN = 6  # rows
+Row = TypeVar("Row")
 _SEEN = "seen"  # aside: the experiment before the last change, and the one after it
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
@@ -111,17 +114,18 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
                 "Compile it", icon=":material/play_arrow:", key="what_if:compile"
             ):
                 live.ask(screen, state.experiment(screen))
-    waits = answer.is_propagated
-    table = (
-        RESHARDED.table(answer.resharded[:_SHOWN], "screen")
-        if waits
-        else WHAT_IF.table(answer.changed[:_SHOWN], "screen")
-    )
-    if table.rows:
-        draw_table(table)
-    if (more := len(answer.resharded if waits else answer.changed) - _SHOWN) > 0:
-        st.caption(
-            f"{more} more, of fewer bytes, which `what-if` lists." if not waits else f"{more} more."
-        )
+    if answer.is_propagated:
+        _rows(RESHARDED, answer.resharded)
+    else:
+        _rows(WHAT_IF, answer.changed)
     if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")
+
+
+def _rows(sheet: Sheet[Row], rows: Sequence[Row]) -> None:
+    """Draws the first rows of a table, and the others in a fold."""
+    if rows:
+        draw_table(sheet.table(rows[:_SHOWN], "screen"))
+    if others := rows[_SHOWN:]:
+        with st.expander(f"{len(others)} more", key="what_if:more"):
+            draw_table(sheet.table(others, "screen"))

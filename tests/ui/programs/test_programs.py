@@ -426,6 +426,10 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     assert any("4.7 → " in each.proto.body for each in screen.get("html"))
     changes = next(each.value for each in screen.table if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
+    assert "`what-if` lists" not in captions(screen)
+    (fold,) = [each for each in screen.expander if each.label.endswith(" more")]
+    (rest,) = [each.value for each in fold.table]
+    assert fold.label == f"{len(rest)} more", "which are there"
 
 
 def test_the_last_of_several_changes_is_told_beside_all_of_them(screen, monkeypatch):

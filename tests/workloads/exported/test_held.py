@@ -193,6 +193,27 @@ def test_an_optimizer_keeps_what_ends_as_a_parameter():
         assert owners(leaves(other, kept, parameter)) == {kept: parameter}
 
 
+def test_moments_of_a_train_state_belong_to_the_parameter_beside_them():
+    names = [
+        f"state/{each}/{name}" for each in ("m", "params", "v") for name in ("embed", "attn/v/w")
+    ]
+    owned = owners(leaves(*names))
+    assert owned == {
+        f"state/{each}/{name}": f"state/params/{name}"
+        for each in "mv"
+        for name in ("embed", "attn/v/w")
+    }
+    assert owners(leaves("state/v/w", "state/k/w")) == {}, "without parameters beside them"
+
+
+def test_a_replicated_weight_of_a_train_state_is_one_finding_with_its_moments():
+    others = {f"state__{each}__layers__up": ROWS for each in ("m", "params", "v")}
+    given = {f"state__{each}__embed": () for each in ("m", "params", "v")}
+    (found,) = findings(program(**given | others))
+    assert found.path == "state/params/embed"
+    assert {*found.others} == {"state/m/embed", "state/v/embed"}
+
+
 def test_an_expression_has_the_value_that_it_says():
     assert size_of("8*b + floordiv(c, 2) - mod(c, 2)", {"b": 3, "c": 5}) == 25
     assert size_of("max(b, 1)^2", {"b": 4}) == 16

@@ -45,7 +45,7 @@ from spmd_core.lab.store.rows import Unread
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import Clients, QueueLock
 from spmd_core.lab.supervisor.following import POLL_S, answered, as_seen
-from spmd_core.lab.supervisor.partitioning import Partitioning
+from spmd_core.lab.supervisor.partitioning import MOST_S, Partitioning
 from spmd_core.lab.supervisor.supervisor import Supervisor, helping_lanes
 from spmd_core.lab.supervisor.unsaved import UnsavedRuns
 from spmd_core.machine import Hardware, parse_target, read_hardware
@@ -75,6 +75,8 @@ _opening = threading.Lock()
 
 class Lab:
     """One data folder, as this process sees it. Every method may be called from any thread."""
+
+    PARTITION_S = 2 * MOST_S  # that the two programs of `what_if` take at most
 
     def __init__(self, folder: Path, settings: Settings, serve: bool):
         self.folder = folder

@@ -1,7 +1,7 @@
 """Changes of a program by other specs: those that mend what is wrong, and of the value of a line."""
 
+import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 
 import streamlit as st
@@ -16,7 +16,9 @@ from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 
-_REFUSED = "refused_fix"  # aside
+_REFUSED = "refused_fix"  # aside: specs that were pressed and not used, with the compiler's answer
+_WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
+_UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
 _PROMISE = "Partitioned first: it is not used if peak memory or step time rises."
 _UNDO = "Back to the specs before the last fix."
 OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
@@ -72,9 +74,12 @@ def judged(listed: Iterable[StepFinding]) -> tuple[dict[StepFinding, WhatIf], Wh
 
 def offer(specs: Specs | None, known: WhatIf | None, is_vain: bool) -> None:
     """Draws a button that gives the program the specs of its first finding, and one for its state
-    before the last fix. `is_vain`: every finding's fix was tried in vain.
+    before the last fix; in its place how long the pressed fix is partitioned. `is_vain`: every
+    finding's fix was tried in vain.
     """
-    if specs is not None:
+    if waited := waits():
+        _wait(*waited)
+    elif specs is not None:
         pressed = st.button(
             f"Use {label(specs)}",
             type="primary",
@@ -93,6 +98,56 @@ def offer(specs: Specs | None, known: WhatIf | None, is_vain: bool) -> None:
     if state.before_change("programs"):
         undo, of = partial(state.undo, "programs"), _UNDO
         st.button("Undo", icon=":material/undo:", key="fix:undo", on_click=undo, help=of)
+    of_id, why = state.aside("programs", _UNCHECKED) or ("", "")
+    if of_id == state.experiment("programs").id:
+        st.caption(f":orange[**Not checked**]: {plain(why)}.", width="stretch")
+
+
+def waits() -> tuple[Specs, float] | None:
+    """Returns the pressed specs that are being partitioned, and since when."""
+    specs, of, since = state.aside("programs", _WAITS) or ({}, None, 0.0)
+    return (specs, since) if of == state.experiment("programs") else None
+
+
+@st.fragment(run_every=live.INTERVAL_S)
+def _wait(specs: Specs, since: float) -> None:
+    _settle(specs)
+    took_s = time.monotonic() - since
+    with st.container(horizontal=True, vertical_alignment="center", key="fix-waits"):
+        words = f"Partitioning {label(specs)}: {took_s:.0f} s"
+        st.progress(min(took_s / lab().PARTITION_S, 1.0), text=words)
+        cancel = partial(state.set_aside, "programs", _WAITS, None)
+        if st.button("Cancel", icon=":material/stop_circle:", key="fix:cancel", on_click=cancel):
+            st.rerun()
+        if st.button("Use it unchecked", key="fix:unchecked", help="Without waiting."):
+            _give_unchecked(specs, "it was used before it was partitioned")
+
+
+def _settle(specs: Specs) -> None:
+    """Gives the program specs once they are partitioned and raise neither its peak of memory nor its
+    time, else keeps what they raise; draws the screen again then.
+    """
+    before, after = state.experiment("programs"), _changed(specs)
+    try:
+        if not as_viewer(lab().is_partitioned, before, after):
+            return
+        answer = as_viewer(lab().what_if, before, after)
+    except LabError as error:  # what is not partitioned is not known to be worse
+        _give_unchecked(specs, str(error))
+        return
+    state.set_aside("programs", _WAITS, None)
+    if not raises(answer):
+        give(specs)
+    else:
+        others = [each for each in _tried() if each[0] != specs]
+        state.set_aside("programs", _REFUSED, (*others, (specs, answer)))
+        st.rerun()
+
+
+def _give_unchecked(specs: Specs, why: str) -> None:
+    state.set_aside("programs", _WAITS, None)
+    state.set_aside("programs", _UNCHECKED, (_changed(specs).id, why))
+    give(specs)
 
 
 def refused() -> None:
@@ -118,19 +173,12 @@ def _tried() -> list[tuple[Specs, WhatIf]]:
 
 
 def use(specs: Specs) -> None:
-    """Gives the program specs that raise neither its peak of memory nor its time, as the compiler
-    partitions it; else keeps what they raise.
+    """Has specs partitioned, which the program gets once they are known to raise neither its peak of
+    memory nor its time.
     """
-    with st.spinner("Partitioning it before and after…"):
-        answer = None
-        with suppress(LabError):  # what is not partitioned is not known to be worse
-            answer = as_viewer(lab().what_if, state.experiment("programs"), _changed(specs))
-    if answer is None or not raises(answer):
-        give(specs)
-    else:
-        others = [each for each in _tried() if each[0] != specs]
-        state.set_aside("programs", _REFUSED, (*others, (specs, answer)))
-        st.rerun()
+    state.set_aside("programs", _WAITS, (specs, state.experiment("programs"), time.monotonic()))
+    _settle(specs)
+    st.rerun()
 
 
 def label(specs: Specs) -> str:

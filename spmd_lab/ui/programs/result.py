@@ -250,7 +250,10 @@ def _finding(
             elif is_above or (is_donated and not at):
                 st.caption(":material/arrow_upward: Above")
             elif fix and st.button(
-                f"Use {constrain.words(fix)}", key=f"mend:{at}", width="stretch"
+                f"Use {constrain.words(fix)}",
+                key=f"mend:{at}",
+                width="stretch",
+                disabled=constrain.waits() is not None,
             ):
                 constrain.use(fix)
             elif is_donated:

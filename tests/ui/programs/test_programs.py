@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import time
 from contextlib import closing
 
 import jax
@@ -16,6 +17,7 @@ from bench.lost_batches import PLANTED
 from spmd_core import history
 from spmd_core.advice import all_findings, over_most
 from spmd_core.answers import WhatIf
+from spmd_core.base import WorkerError
 from spmd_core.experiment import as_exported, link
 from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
@@ -105,6 +107,7 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     while mend := [each for each in screen.button if (each.key or "").startswith("mend:")]:
         before = held_now(screen)
         mend[0].click().run(timeout=240)
+        settled(screen)
         for each in all_the_same(screen):
             each.click().run()
         assert not screen.exception and not screen.error
@@ -133,6 +136,7 @@ def test_the_fix_that_is_offered_first_lowers_arguments_and_peak_and_takes_no_lo
     before = held_now(screen)
     as_read = link.decode(screen.query_params["experiment"])
     mend.click().run(timeout=240)
+    settled(screen)
     assert not screen.exception and held_now(screen) < before
     mended = link.decode(screen.query_params["experiment"])
     was, now = lab().what_if(as_read, mended).programs
@@ -143,13 +147,16 @@ def test_the_fix_that_is_offered_first_lowers_arguments_and_peak_and_takes_no_lo
 
 @pytest.mark.parametrize(("peak", "step_s"), [(2.0, 1.0), (1.0, 2.0)])
 def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, step_s):
-    button(screen, "Try an example").click().run()
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    screen.query_params["experiment"] = link.encode(as_exported(described))
+    screen.run()  # of a link nothing is partitioned before a press
     as_read = held_now(screen)
 
     def partitioned(before, after, *_, **__):
         return WhatIf(before, after, (answered(1.0, 1.0), answered(peak, step_s)))
 
     monkeypatch.setattr(lab(), "what_if", partitioned)
+    monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
     is_offered = lambda: [each for each in screen.button if each.key == "mend"]  # noqa: E731
     as_linked = screen.query_params["experiment"]
     is_offered()[0].click().run()
@@ -177,6 +184,16 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
     assert "Undo" not in [each.label for each in screen.button]
 
 
+def settled(screen):
+    """Waits for what the compiler makes of a pressed fix."""
+    for _ in range(600):
+        if not [each for each in screen.button if each.key == "fix:cancel"]:
+            return
+        time.sleep(0.2)
+        screen.run(timeout=240)
+    raise AssertionError("the fix was not partitioned")
+
+
 def captions(screen):
     return " ".join(each.value.replace("\\", "") for each in screen.caption)
 
@@ -195,12 +212,43 @@ def answered(gibibytes, step_s):
     )
 
 
+def test_a_long_partition_of_a_fix_is_followed_and_cancelled_and_not_taken_silently(
+    screen, monkeypatch
+):
+    button(screen, "Try an example").click().run()
+    as_read = held_now(screen)
+    monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: False)
+    pressed = lambda key: next(each for each in screen.button if each.key == key)  # noqa: E731
+    pressed("mend").click().run()
+    assert not screen.exception and held_now(screen) == as_read
+    (bar,) = screen.get("progress")
+    assert "Partitioning P(None, ('fsdp', 'tensor')) for params/embed" in bar.proto.text.replace(
+        "\\", ""
+    )
+    assert all(each.disabled for each in screen.button if (each.key or "").startswith("mend:"))
+    pressed("fix:cancel").click().run()
+    assert pressed("mend") and held_now(screen) == as_read and "Not checked" not in captions(screen)
+
+    def refused(*_, **__):
+        raise WorkerError("the process that partitions the program took more than 120 s")
+
+    pressed("mend").click().run()
+    monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
+    monkeypatch.setattr(lab(), "what_if", refused)
+    screen.run()
+    assert not screen.exception and held_now(screen) < as_read
+    assert "Not checked: the process that partitions the program took more than 120 s." in re.sub(
+        r":orange\[\*\*|\*\*\]", "", captions(screen)
+    )
+
+
 def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     button(screen, "Try an example").click().run()
     as_read = link.decode(screen.query_params["experiment"])
     screen.query_params["experiment"] = link.encode(as_read.vary(specs={"*/embed": [None, None]}))
     screen.run()
     next(each for each in screen.button if each.key == "mend:0").click().run()
+    settled(screen)
     given = link.decode(screen.query_params["experiment"]).to_json()["specs"]
     assert [*given] == ["params/embed", "moments/embed", "*/embed"]
     assert not any("Replicated" in each for each in findings(screen))
@@ -363,6 +411,7 @@ def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch
     (first,) = (each for each in screen.button if each.key == "mend")
     assert first.label.replace("\\", "") == "Use P('data', None) for batch/tgt and batch/tok"
     first.click().run(timeout=240)
+    settled(screen)
     specs = link.decode(screen.query_params["experiment"]).to_json()["specs"]
     assert specs == {f"batch/{name}": ["data", None] for name in ("tgt", "tok")}
     assert "Nothing stands out in its arguments." in headline(screen)

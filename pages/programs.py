@@ -11,7 +11,17 @@ from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.programs import arrays, better, constrain, door, fields, result, typed, what_if
+from spmd_lab.ui.programs import (
+    arrays,
+    better,
+    constrain,
+    door,
+    fields,
+    gate,
+    result,
+    typed,
+    what_if,
+)
 
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
@@ -86,6 +96,7 @@ constrain.draw(program)
 arrays.tables(program)
 if not refusal and not misfit:
     better.draw(experiment)
+    gate.draw(experiment)
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds

@@ -7,7 +7,8 @@ from itertools import takewhile
 from math import prod
 from typing import TypeVar
 
-from spmd_core.fields import Spec
+from spmd_core.experiment import Experiment, spec_code
+from spmd_core.fields import Spec, padded
 from spmd_core.results import StepFinding
 from spmd_core.workloads import VALUE, Finding, Held, Program, device_bytes, findings
 
@@ -21,6 +22,7 @@ _BACK = {
 }  # the share of its bytes that a fix gives back
 T = TypeVar("T")
 Specs = Mapping[str, Spec]  # by pattern of arguments, or by @file:line of a value
+_TABLES = ("embed", "wte", "wpe", "token", "vocab")  # what names of tables that are looked up have
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 
@@ -76,6 +78,18 @@ def batch_over(axes: Sequence[str], program: Program) -> Specs:
         for each in batch
         if each.shape[0] == rows
     }
+
+
+def result_spec(path: str, program: Program) -> Spec:
+    """Returns the spec to try for a result that is replicated: its rows as those of the batch, where
+    it has as many, else that of `over_most`.
+    """
+    of = next(each for each in program.outputs() if each.leaf.path == path)
+    batch = [each for each in program.arguments() if each.leaf.path in program.described.batch]
+    rows = [each.spec[0] for each in batch if each.spec and each.shape[:1] == of.shape[:1]]
+    if axes := next(filter(None, rows), ()):
+        return padded((axes,), len(of.shape))
+    return over_most(of.shape, program)
 
 
 def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:
@@ -148,17 +162,37 @@ def what_if_words(specs: Specs) -> str:
     return shlex.join(words)
 
 
+def gate_words(experiment: Experiment) -> str:
+    """Returns the command that ends with 1 while a program has a finding, compiled where its target
+    is absent.
+    """
+    target = f" --target {experiment.target}" if experiment.place.is_absent else ""
+    return f"spmd-lab program step.jaxexport --fail-on any{target}"
+
+
+def expected_words(experiment: Experiment) -> str:
+    """Returns the line of a test that expects the specs that were given to a program; "" where its
+    arguments were given none.
+    """
+    given = [(name, spec) for name, spec in experiment.specs if not name.startswith(VALUE)]
+    expected = "".join(f".is_sharded({name!r}, {spec_code(spec)})" for name, spec in given)
+    return f"spmd.expect(step)(*arguments()){expected}" if expected else ""
+
+
 def _as_beside(held: Held, program: Program) -> Spec:
     """Returns the spec of the nearest weight of its shape, else the transposed one of a weight with
-    two dims swapped; that of `over_most` where it holds fewer bytes.
+    two dims swapped; that of `over_most` where it holds fewer bytes, and of a table: a lookup is no
+    product, as of a head beside it.
     """
     most = over_most(held.shape, program)
+    is_table = any(name in held.leaf.path.lower() for name in _TABLES)
     weights = {leaf.path for leaf in program.described.weights}
     beside = [
         (_shared(each.leaf.path, held.leaf.path), at is None, spec)
         for each in program.arguments()
         if each.leaf.path in weights and each.spec and any(each.spec)
         for at in _swaps(held.shape, each.shape)
+        if not (at and is_table)
         if _parts(spec := _swapped(each.spec, at), program) >= _parts(most, program)
     ]
     return max(beside, key=lambda each: each[:2], default=(0, True, most))[2]

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import get_args
 
-from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending
+from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending, result_spec
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -112,7 +111,7 @@ def finding_words(finding: Finding, program: Program) -> str:
         case "replicated_output":
             return (
                 f"the result {path} leaves replicated on {devices} devices: {held} a device; "
-                "its out_shardings name no axis: shard it there"
+                f"its out_shardings name no axis: try {_spec(result_spec(path, program))} there"
             )
         case "resharded_state":
             specs = f"enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)}"
@@ -186,7 +185,7 @@ def compiled_findings(
                 kind=each.kind,
                 path=each.source or each.path,
                 bytes_per_device=each.bytes,
-                sentence=accident_words(each, of.collectives or (), specs),
+                sentence=accident_words(each, of.collectives or (), program),
                 specs=tuple(specs.items()),
             )
         )
@@ -248,17 +247,17 @@ def lost_batch_words(lost: LostBatch) -> str:
 def accident_words(
     each: Accident,
     collectives: Sequence[Collective | StepCollective] = (),
-    specs: Specs = MappingProxyType({}),
+    program: Program | None = None,
 ) -> str:
-    """An accident of a compiled program in a sentence: what it costs, and what to change. `specs`:
-    those that mend it.
+    """An accident of a compiled program in a sentence: what it costs, and what to change. `program`:
+    that program, whose arguments are named.
     """
     at = f" at {each.source}" if each.source else ""
     match each.kind:
         case "replicated_batch":
-            return _undivided(each, specs)
+            return _undivided(each, _mending(each, program))
         case "repeated_work":
-            return _repeated(each, specs)
+            return _repeated(each, _mending(each, program))
         case "wide_products":
             return (
                 f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
@@ -279,7 +278,7 @@ def accident_words(
         case "dropped_batch":
             return _dropped(each, collectives)
         case "resharded_donation":
-            return _leaves(each)
+            return _leaves(each, program)
         case "replicated_carry":
             return _carried(each)
 
@@ -323,7 +322,7 @@ def _named(paths: Iterable[str]) -> str:
     return listed(shown)
 
 
-def _leaves(each: Accident) -> str:
+def _leaves(each: Accident, program: Program | None) -> str:
     size, leaves = bytes_text(each.bytes), f"as {spec_code(each.spec)} by the compiler"
     donated = f"{each.path} is donated, {size} a device, and leaves {leaves}"
     if each.others:
@@ -331,7 +330,9 @@ def _leaves(each: Accident) -> str:
             f"{each.path} and {each.others} more are donated, {size} a device, and leave in other "
             f"shardings, the first {leaves}"
         )
-    return f"{donated}: the next call reshards or recompiles; name in out_shardings how it enters"
+    leaf = program.described.leaves.get(each.path) if program else None
+    enters = spec_code(program.spec(leaf)) if program and leaf else "how it enters"
+    return f"{donated}: the next call reshards or recompiles; name in its out_shardings {enters}"
 
 
 def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective]) -> str:
@@ -401,20 +402,6 @@ def held_spec(held: Held) -> str:
         memory = f", {held.memory}" if held.memory else ""
         return spec_code(held.spec) + memory + (", propagated" if held.is_propagated else "")
     return "by the compiler" if held.leaf.is_kept else "not used"
-
-
-def step_findings(program: Program) -> tuple[StepFinding, ...]:
-    """The findings of a program, each with its sentence."""
-    return tuple(
-        StepFinding(
-            kind=finding.kind,
-            path=finding.path,
-            bytes_per_device=finding.bytes_per_device,
-            sentence=finding_words(finding, program),
-            specs=tuple(mending((finding,), program).items()),
-        )
-        for finding in findings_of(program)
-    )
 
 
 def step_arrays(held: Iterable[Held]) -> tuple[StepArray, ...]:

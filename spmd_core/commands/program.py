@@ -15,10 +15,10 @@ from spmd_core.advice import (
     all_findings,
     compiled_beside,
     compiled_findings,
+    grouped_findings,
     held_spec,
     program_headline,
     step_arrays,
-    step_findings,
     what_if_words,
 )
 from spmd_core.base import bytes_text, check_known, mesh_text, read_named, refuse
@@ -67,7 +67,7 @@ def main(arguments: Namespace) -> int:
         print(json.dumps(program_json(program, beside)))
     else:
         print("\n".join(_lines(program, compiled, arguments.file, arguments.target)))
-    listed = {each.kind for each in (*step_findings(program), *findings)}
+    listed = {each.kind for each in (*grouped_findings(program), *findings)}
     is_bad = bool(listed & kinds or (listed and ANY in kinds))
     return int(is_bad or (bool(arguments.target) and compiled is None))
 
@@ -167,5 +167,5 @@ def program_json(program: Program, compiled: tuple[StepFinding, ...] = ()) -> di
         "symbols": list(described.symbols),
         "arguments": [array.model_dump(mode="json") for array in step_arrays(program.arguments())],
         "outputs": [array.model_dump(mode="json") for array in step_arrays(program.outputs())],
-        "findings": [finding.model_dump() for finding in (*step_findings(program), *compiled)],
+        "findings": [finding.model_dump() for finding in (*grouped_findings(program), *compiled)],
     }

@@ -79,3 +79,37 @@ def test_work_that_an_axis_repeats_is_offered_the_rows_of_the_batch(weights, bat
     assert dict(found.specs) == specs
     named = "no dim of batch/tok and batch/tgt, the batch, is sharded over it"
     assert (named in found.sentence) == bool(specs)
+
+
+def test_a_table_is_not_offered_the_transposed_spec_of_a_head_beside_it():
+    found = offered(path="params/embed", **{"params/layers/w1": W1})
+    assert dict(found.specs) == {"params/embed": EVERY}
+
+
+@pytest.mark.parametrize(
+    ("rows", "spec"),
+    [("16", "P('data', None, None)"), ("6", "P(None, None, ('data', 'model'))")],
+)
+def test_a_replicated_result_is_offered_the_rows_of_the_batch_else_most_parts(rows, spec):
+    leaf = lambda path, sizes, spec: Leaf(path=path, sizes=sizes, dtype="float32", spec=spec)  # noqa: E731
+    batch = leaf("batch", ("16", "32"), (("data",), ()))
+    w = leaf("params/w", ("64", "64"), ((), ("model",)))
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=(w, batch), outputs=(leaf("logits", (rows, "512", "512"), ((), (), ())),),
+    )  # fmt: skip
+    (found,) = grouped_findings(Program(described, MESH))
+    assert found.kind == "replicated_output"
+    assert f"try {spec} there" in found.sentence
+
+
+def test_a_donated_argument_that_leaves_otherwise_is_named_as_it_enters():
+    w = Leaf(path="params/w", sizes=("64", "64"), dtype="float32", spec=(("data",), ()))
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=(w,), outputs=(w.model_copy(update={"replaces": w.path}),),
+    )  # fmt: skip
+    leaves = Accident(kind="resharded_donation", path=w.path, bytes=2**20, spec=((), ("data",)))
+    result = StrategyResult(status="ok", accidents=(leaves,))
+    (found,) = compiled_findings(result, Program(described, MESH))
+    assert found.sentence.endswith("name in its out_shardings P('data', None)")

@@ -107,8 +107,8 @@ def guide(is_open: bool = False) -> None:
     """The line that takes a step from its author's code."""
     with st.expander("From your code: one line where your step is jitted", is_open):
         st.markdown('Nothing runs. `.save("step.jaxexport")` writes the file.')
-        st.code(f"import spmd_lab\n{_LINE}", language="python")
-        st.code(_COMMAND, language="bash")
+        st.code(f"import spmd_lab\n{_LINE}", language="python", wrap_lines=True)
+        st.code(_COMMAND, language="bash", wrap_lines=True)
 
 
 def held(chosen: str) -> None:

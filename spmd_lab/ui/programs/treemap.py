@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from spmd_core.advice import held_spec
 from spmd_core.base import by_key, bytes_text, count_text
@@ -17,7 +18,17 @@ MOST = 500  # rectangles: beyond them the smallest are one
 HEIGHT = 220
 _HEAD = 22 / HEIGHT  # above the rectangles, for the names of arguments
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
+_OVER = "over "  # before the names of axes
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
+_AXES = (
+    "data",
+    "fsdp",
+    "model",
+    "tensor",
+    "expert",
+    "fsdp, tensor",
+    "data, model",
+)  # in the order of _COLORS
 # the last part of many paths: the part before it names the array
 _UNSPECIFIC = ("kernel", "bias", "scale", "weight", "embedding", "w", "b")
 _UNKNOWN = "#a9b4c2"
@@ -85,7 +96,7 @@ def _how(held: Held) -> str:
     if held.spec is None:
         return BY_COMPILER
     axes = [axis for entry in held.spec for axis in entry]
-    return f"over {', '.join(sorted(axes))}" if axes else REPLICATED
+    return f"{_OVER}{', '.join(sorted(axes))}" if axes else REPLICATED
 
 
 _HOVER = hover(path="Array", bytes="Per device", sharded="Sharded", shape="Shape", spec="Spec")
@@ -97,6 +108,12 @@ _TILE = {
     "cursor": "pointer",
 }
 _ROOMY = "datum.label != '' && datum.pixels < width * (datum.x2 - datum.x)"
+# on a narrow screen the last part of a path has room where the path has none
+_SHORTER = [
+    {"calculate": f"{_ROOMY} ? datum.label : datum.short", "as": "label"},
+    {"calculate": "datum.short == datum.label ? datum.short_pixels : datum.pixels", "as": "pixels"},
+    {"filter": _ROOMY},
+]
 _LABEL = {"type": "text", "fontSize": 12, "lineBreak": "\n", "lineHeight": 14} | {
     "baseline": "middle",
     "dy": {"expr": "-7 * (length(split(datum.label, '\\n')) - 1)"},
@@ -118,7 +135,7 @@ _PICKED = {
 _X = quantity("x", axis=None, scale={"domain": [0, 1]})
 _Y = quantity("y", axis=None, scale={"domain": [-_HEAD, 1], "reverse": True})
 _LABELS = {
-    "transform": [{"filter": _ROOMY}],
+    "transform": _SHORTER,
     "mark": _LABEL,
     "encoding": {
         "x": _X | {"field": "middle_x"},
@@ -196,10 +213,19 @@ def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
 
 
 def _colors(placed: Sequence[Tile]) -> Spec:
+    """Returns the scale of colors: that of axes is by their names, the same in each program."""
     kinds = sorted({how(tile) for tile in placed}, key=lambda kind: (kind != REPLICATED, kind))
-    colors = iter(_COLORS * (len(kinds) // len(_COLORS) + 1))
     known = {REPLICATED: WRONG, BY_COMPILER: _UNKNOWN}
-    return {"domain": kinds, "range": [known.get(kind) or next(colors) for kind in kinds]}
+    for kind in sorted(kinds, key=lambda kind: (kind.removeprefix(_OVER) not in _AXES, kind)):
+        if kind not in known:
+            place = _place(kind.removeprefix(_OVER))
+            turned = (*_COLORS[place:], *_COLORS[:place])
+            known[kind] = next((e for e in turned if e not in known.values()), turned[0])
+    return {"domain": kinds, "range": [known[kind] for kind in kinds]}
+
+
+def _place(axes: str) -> int:
+    return _AXES.index(axes) if axes in _AXES else crc32(axes.encode()) % len(_COLORS)
 
 
 def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
@@ -209,6 +235,7 @@ def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
     specs = {held_spec(each) for each in tile.arrays}
     many = f"{count_text(len(tile.arrays))} of " if len(tile.arrays) > 1 else ""
     lines = _lines(tile, is_headed, is_odd)
+    short = [line.rpartition("/")[2] for line in lines]
     return {
         "path": tile.path,
         "x": x,
@@ -225,6 +252,8 @@ def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
         # that its label takes: none where the screen is narrow
         "pixels": max(map(len, lines), default=0) * _CHARACTER + 1,
         "label": "\n".join(lines),
+        "short_pixels": max(map(len, short), default=0) * _CHARACTER + 1,
+        "short": "\n".join(short),
     }
 
 

@@ -11,7 +11,7 @@ from jax._src.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from bench.exported import MESH, SPECS, abstract_mesh, sgd_step, written
-from spmd_core.advice import held_spec, program_headline, step_findings
+from spmd_core.advice import grouped_findings, held_spec, program_headline
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.commands.program import program_json
 from spmd_core.engine.exported import describe, module
@@ -340,7 +340,7 @@ def test_state_that_leaves_in_another_memory_is_named_and_host_memory_is_no_hbm(
     each = 512 * 512 * 4 // dict(described.mesh)["fsdp"]
     assert device_bytes(program.arguments()) == (each, each)
     assert f"and {bytes_text(each)} of host memory" in program_headline(program)
-    moved = [f.sentence for f in step_findings(program) if f.kind == "moved_state"]
+    moved = [f.sentence for f in grouped_findings(program) if f.kind == "moved_state"]
     words = "enters in pinned_host and leaves in device memory"
     assert [words in sentence for sentence in moved] == [True] * (returned == "device")
 

@@ -88,6 +88,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     # of arguments and the moments that are held twice, each fix after those above it
     assert "saves, of 7.1 GiB held" in heads[0]
     assert costs(screen) == ["5.1 GiB", "670.5 MiB", "168.0 MiB"]
+    assert "which saves 670.5 MiB after the fixes above" in found[1]
     assert held_now(screen) < 7.1
     labels = [each.label.replace("\\", "") for each in screen.button]
     assert {"Use P(None, ('fsdp', 'tensor'))", "Use P('fsdp', 'tensor')"} <= {*labels}
@@ -249,6 +250,11 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     screen.run()
     next(each for each in screen.button if each.key == "mend:0").click().run()
     settled(screen)
+    ci, expected = (
+        each.value for each in screen.code if each.value.startswith(("spmd-lab program", "spmd.ex"))
+    )
+    assert ci == "spmd-lab program step.jaxexport --fail-on any --target tpu:v5e:2x4"
+    assert ".is_sharded('params/embed', P(None, ('fsdp', 'tensor')))" in expected
     given = link.decode(screen.query_params["experiment"]).to_json()["specs"]
     assert [*given] == ["params/embed", "moments/embed", "*/embed"]
     assert not any("Replicated" in each for each in findings(screen))
@@ -565,6 +571,14 @@ def test_arrays_of_several_layers_that_are_sharded_alike_are_one_rectangle():
         "layers/*/up": 5,
         "layers/3/up": 1,
     }
+
+
+def test_an_axis_has_its_color_in_every_program():
+    few = [held("a", 8, ("model",)), held("b", 8)]
+    more = [*few, held("c", 8, ("data",)), held("d", 8, ("data", "model")), held("e", 8, ("x",))]
+    scales = [treemap._colors(treemap.tiles(each)) for each in (few, more)]
+    first, second = (dict(zip(e["domain"], e["range"], strict=True)) for e in scales)
+    assert first["over model"] == second["over model"] and len({*second.values()}) == 5
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 480, 5000])

@@ -10,10 +10,12 @@ from spmd_lab.ui.compare import (
     inputs,
     plan_rows,
     questions,
+    small_program,
     study,
     variants,
     view as views,
 )
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import labels, tour
 from spmd_lab.ui.programs import what_if
 
@@ -29,7 +31,7 @@ misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    st.title(shell.QUESTIONS["compare"], width="stretch")
+    st.title(plain(small_program.question(experiment)), width="stretch")
     variants.offer(experiment)
     downloads = st.container(width="content")
     # a study of plans is compiled by a button beside its rows

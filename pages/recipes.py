@@ -57,9 +57,10 @@ else:
 if not recipes:
     st.info(
         f"No recipe {'of this level ' if level in LEVELS else ''}has the words {plain(words)}. Try fewer, or another level. "
-        "Or leave the course: time a collective, or search for a sharding."
+        "Or leave the course: upload a step that jax.export saved, time a collective, or search for "
+        "a sharding."
     )
     with st.container(horizontal=True, gap="small"):
-        for screen in ("collectives", "search"):
+        for screen in ("programs", "collectives", "search"):
             st.page_link(f"pages/{screen}.py", label=plain(screen_title(screen)), width="content")
 links.share_box(share, "recipes")

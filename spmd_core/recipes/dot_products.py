@@ -93,6 +93,7 @@ RECIPES = (
         "median is not; compare the intervals.",
         expected=Expected(contains=dict.fromkeys(WAYS, (" µs ± ", "7 runs of 100", "median"))),
         takes="10 s",
+        is_of_times=True,
     ),
     Recipe(
         "many_rows",
@@ -124,6 +125,7 @@ RECIPES = (
             },
         ),
         takes="5 s",
+        is_of_times=True,
     ),
     Recipe(
         "ten_million_rows",
@@ -146,5 +148,6 @@ RECIPES = (
             },
         ),
         takes="30 s and 1.1 GB of memory",
+        is_of_times=True,
     ),
 )

@@ -36,8 +36,8 @@ RECIPES = (
         "How do devices average gradients?",
         GROUP,
         program_spec("network_gradient"),
-        "The gradients agree; the losses fall. And a trap: pmean of gradients inside shard_map "
-        "gives 8 times the gradient.",
+        "A trap: pmean of gradients inside shard_map gives 8 times the gradient. The other gradients "
+        "agree, and the losses fall.",
         "value_and_grad gives the loss to watch and the gradient to follow from one pass. Under "
         "pmap, average the gradients. Inside shard_map the "
         "parameters are known to be equal on all devices, and differentiating in them already "

@@ -3,6 +3,7 @@ it.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -122,6 +123,9 @@ class Expected:
         )
 
 
+_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
+
+
 def program_spec(
     program: str, mesh: Mapping[str, int] | None = None, **sizes: int
 ) -> dict[str, object]:
@@ -166,12 +170,22 @@ class Recipe:
     asks_why: bool = False  # whether its question is of what communicates
     takes: str = ""  # how long, and what, where it is more than a few seconds
     claims: Claims | None = None
+    is_of_times: bool = False  # whether it looks at times, which no expected number checks
     shows_moments: bool = False  # whether its numbers show what moments in host memory would take
 
     @property
     def experiment(self) -> Experiment:
         """The spec on its own target, or this machine's default."""
         return parse_experiment(dict(self.spec))
+
+    def findings(self, result: Result) -> tuple[str, ...]:
+        """Returns what a small program shows, in sentences; none where a number of the result is not as
+        expected, or times are looked at.
+        """
+        is_complete = self.experiment.what.is_small_program and not (self.is_of_times or result.partial)
+        if not is_complete or self.expected.differences(result):
+            return ()
+        return tuple(_SENTENCES.split(self.look_at))
 
     def numbers(self, varied: Experiment) -> tuple[str, ...]:
         """Of a problem: the instant estimates of its plan and of its variation, a line each."""

@@ -26,6 +26,7 @@ RECIPES = (
             | {f"{name}: error": ("of the largest element",) for name in PLACES}
             | {"jit(..., backend='cpu')": ("deprecated",)}
         ),
+        is_of_times=True,
     ),
     Recipe(
         "function_transformations",

@@ -34,7 +34,7 @@ _BASELINE = (
 # a note as it is stored -> for who reads it
 _EXPLAINED = {
     DISPATCH_BOUND: f"{DISPATCH_BOUND}: less than {DISPATCH_FACTOR:g} times the dispatch floor, the "
-    "median time of a call that only adds 1, taken before the run"
+    "median time of a call that only adds 1"
 }
 KINDS = 2  # of collectives with their axes that a row names
 

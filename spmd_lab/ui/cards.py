@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import streamlit as st
@@ -17,6 +18,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Experiment, link
 from spmd_core.history import shape_words
 from spmd_core.machine import default_target, parse_target
+from spmd_core.recipes import recipe_of
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
     DOES_NOT_FIT,
@@ -263,7 +265,9 @@ def how_sure(row: DeltaGenerator) -> DeltaGenerator:
 def computed_words(experiment: Experiment) -> str:
     """Returns what is computed, and its sizes."""
     sizes = "" if experiment.plan else "×".join(str(size) for _, size in experiment.dims)
-    name = shape_words(experiment)["Workload"]
+    recipe, name = recipe_of(experiment), shape_words(experiment)["Workload"]
+    if recipe and experiment.what.is_small_program:
+        return recipe.title
     with suppress(RequestError):  # a program that was never held here
         name = experiment.exported.described.name if experiment.exported else name
     return f"{name} {sizes}".strip()
@@ -289,7 +293,11 @@ def figure(summary: RunSummary) -> tuple[str, str]:
 def _came(run: str) -> history.Came | None:
     with suppress(UnreadableRun):
         facts = lab().facts(run)
-        return history.came_out(facts) if facts else None
+        if facts is None:
+            return None
+        came, recipe = history.came_out(facts), recipe_of(facts.experiment)
+        findings = recipe.findings(facts) if recipe else ()
+        return replace(came, judged=("known", "", findings[0])) if findings else came
     return None
 
 

@@ -147,7 +147,8 @@ def hint(experiment: Experiment, is_answered: bool = True) -> None:
         takes = f", takes {plain(recipe.takes)}" if recipe.takes else ""
         st.markdown(f":material/menu_book: **{plain(recipe.title)}** :gray[:small[{place}{takes}]]")
         if is_answered:
-            st.markdown(f"**Look at:** {plain(recipe.look_at)}")
+            if not experiment.what.is_small_program or recipe.is_of_times:  # else it is the answer
+                st.markdown(f"**Look at:** {plain(recipe.look_at)}")
             st.markdown(f":small[{plain(recipe.why)}]")
             here = recipe.numbers(variations.variation_of(recipe))
             for label, line in zip(

@@ -253,6 +253,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) {{ margin-top: 2.2rem; }}
 }}
 @media (max-width: 640px) {{
+  [data-testid="stMain"] [role="radiogroup"]:has(> [data-variant="pills"]) {{ flex-wrap: wrap; mask-image: none; }}
   [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {{ flex-wrap: nowrap; }}
   [data-testid="stSidebar"] [data-testid="stColumn"] {{ min-width: 0; }}
 }}

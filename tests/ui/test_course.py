@@ -164,6 +164,7 @@ def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(
     assert shown.get("button_group")[0].value == "All"  # of which these are found
     shown.text_input[0].set_value("zebra").run()
     assert "No recipe has the words zebra." in read(shown)
+    assert "upload a step that jax.export saved" in read(shown)
 
 
 def test_a_recipe_says_why_what_to_try_and_what_comes_next(data_folder):

@@ -9,24 +9,40 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.base import by_key, value_text
-from spmd_core.recipes import differences_of
+from spmd_core.experiment import Experiment
+from spmd_core.recipes import differences_of, recipe_of
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.script import program
 from spmd_core.terms import environment_words
 from spmd_core.words import runs as words
 from spmd_lab.ui.charts import curve
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.shell import draw_table
+from spmd_lab.ui.shell import QUESTIONS, draw_table
 
 LOSSES = "losses"  # a result of this name is drawn as a curve
 _WIDTH = 100  # characters of a line of numbers
 _TEXT_IN_A_ROW, _ARRAY_IN_A_ROW = 120, 80  # characters: what is longer is shown apart
 
 
+def question(experiment: Experiment) -> str:
+    """Returns the question of the screen: of a small program that is an example its title."""
+    recipe = recipe_of(experiment)
+    if not experiment.what.is_small_program:
+        return QUESTIONS["compare"]
+    return recipe.title if recipe else "What does this program give?"
+
+
 def headline(result: Result, when: str) -> None:
-    """Whether the numbers are those of the classic example, where and when it ran."""
+    """What it shows, of a classic example; whether the numbers are the example's, where and when it
+    ran.
+    """
+    recipe = recipe_of(result.experiment)
+    checked = words.run_headline(result, differences_of(result))
+    first, *more = [*(recipe.findings(result) if recipe else ()), checked]
     with st.container(border=True, key="answer"):
-        st.subheader(plain(words.run_headline(result, differences_of(result))), anchor=False)
+        st.subheader(plain(first), anchor=False)
+        if more:
+            st.markdown(plain(" ".join(more)))
         st.caption(
             plain(
                 " · ".join(

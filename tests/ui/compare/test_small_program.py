@@ -4,9 +4,13 @@ row.
 
 import pytest
 
+from bench.values import result, strategy
+from spmd_core.recipes import RECIPES
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.words.runs import program_words
 from spmd_lab.ui.compare.small_program import array_text, numbers, parts, shape_text
+from tests.ui import opened, read, said
+from tests.ui.predictions import store
 
 
 def array(shape, *values, dtype="float32"):
@@ -75,3 +79,25 @@ def test_texts_alone_have_no_shapes():
 def test_losses_are_drawn_only_where_all_are_numbers():
     assert numbers(array((2,), 4.0, 1.0)) == [4.0, 1.0]
     assert numbers(array((2,), 4.0, "nan")) == numbers(array((2,))) == numbers(None) == []
+
+
+RIGHT = {"total": ArrayReport(shape=(), dtype="int32", values=(496,), spec=())}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("outputs", "answer"),
+    [(RIGHT, None), ({}, "The program ran, but not every number is as the example says.")],
+)
+def test_an_example_asks_its_own_question_and_its_finding_is_the_answer(
+    lab, data_folder, outputs, answer
+):
+    recipe, run = RECIPES["psum_total"], "20260101-000000-aaaaaa"
+    outcome = StrategyResult(status="ok", outputs=outputs)
+    of_example = {"experiment": recipe.experiment, "strategies": {"as_written": outcome}}
+    store(data_folder, result({"auto": strategy(1e-3)}, run=run).model_copy(update=of_example))
+    screen = opened("compare", run=run)
+    assert screen.title[0].value == recipe.title
+    assert read(screen.subheader[0].value) == (answer or "The number 496, which every device holds.")
+    row = str([each.proto for each in opened("history").main])
+    assert (recipe.look_at in row) is (answer is None) and recipe.title in row

@@ -83,7 +83,8 @@ with beside.container(key="layout-numbers"):
     placing.numbers(placed, experiment, is_placed)
 with beside.container(key="layout-asked"):
     if status := live.follow("layout", experiment, run, at_work):
-        placing.outcome(placed, status)
+        if refusal is None:  # else the picture is of other fields
+            placing.outcome(placed, status)
     elif run is None and not cards.stored(experiment) and misfit is None:
         st.caption(
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."

@@ -182,7 +182,9 @@ class Recipe:
         """Returns what a small program shows, in sentences; none where a number of the result is not as
         expected, or times are looked at.
         """
-        is_complete = self.experiment.what.is_small_program and not (self.is_of_times or result.partial)
+        is_complete = self.experiment.what.is_small_program and not (
+            self.is_of_times or result.partial
+        )
         if not is_complete or self.expected.differences(result):
             return ()
         return tuple(_SENTENCES.split(self.look_at))

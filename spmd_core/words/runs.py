@@ -218,7 +218,9 @@ def floor_words(result: Result) -> str | None:
     if len(known) > 1:
         return f"dispatch floor, a call that only adds 1: {', '.join(known)}"
     floor = result.environment.dispatch_floor_s
-    return None if floor is None else f"dispatch floor, a call that only adds 1: {seconds_text(floor)}"
+    return (
+        None if floor is None else f"dispatch floor, a call that only adds 1: {seconds_text(floor)}"
+    )
 
 
 def failures(result: Result) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from spmd_core.advice import GUESSED, doing_words, removal_parts, removal_words, what_words
-from spmd_core.base import capital, seconds_text
+from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Collective, Nothing, Removal
 from spmd_core.results import Result
@@ -19,7 +19,7 @@ from spmd_lab.ui.lab import begin, end, lab, room
 from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.shell import attempt, done, refusal
 
-TRIES = "Compiles up to 8 changes of each, and times close ones."
+_TRIES = "Up to 8 changes for each: another dim or array sharded, another strategy."
 _MORE = "Slow: the device waits for it for over 2% of the time. Where none of 8 helps, 24 more are tried."
 NOTHING_WORTH = (
     "No collective keeps the device waiting for more than 2% of the predicted time: nothing was "
@@ -46,7 +46,7 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         with st.container(key="to-press-remedies"):  # nothing to print
             _headed(names)
             st.markdown(f"**{coded(_whats(result, shown))}**")
-            st.caption(plain(TRIES))
+            st.caption(plain(tries_words(result)))
             _ask("Try changes", result)
         return
     _headed(names)
@@ -61,6 +61,20 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
         _ask("Try the rest", result)
+
+
+def tries_words(result: Result) -> str:
+    """Returns what a press has tried, of how many programs, and for about how long."""
+    names = offered(result)
+    programs = numbered(
+        len({result.strategies[name].same_program or name for name in names}), "program"
+    )
+    if result.experiment.place.is_absent:
+        return f"{_TRIES} Compiles them for {programs}."
+    return (
+        f"{_TRIES} Compiles them for {programs} and times close ones, "
+        f"about {seconds_text(running.SECONDS)} at most."
+    )
 
 
 def _whats(result: Result, names: Sequence[str]) -> str:
@@ -94,13 +108,17 @@ def offer(result: Result, tab: str) -> None:
     is_new = running.find(lab(), result.run) is None and running.known(lab(), result.run) is None
     if not (is_new and offered(result)):
         return
-    if st.button("Try changes", key="remedies:offer", icon=":material/build:", help=TRIES):
+    if st.button(
+        "Try changes", key="remedies:offer", icon=":material/build:", help=tries_words(result)
+    ):
         choices.turn(choices.TAB, tab)
         _begin(result)
 
 
 def _ask(label: str, result: Result) -> None:
-    if st.button(label, key="remedies", icon=":material/build:", help=f"{TRIES} {_MORE}"):
+    if st.button(
+        label, key="remedies", icon=":material/build:", help=f"{tries_words(result)} {_MORE}"
+    ):
         _begin(result)
 
 
@@ -203,14 +221,19 @@ def beside_words(result: Result, name: str, changed: Experiment) -> str:
 
 
 def grouped(result: Result, names: Sequence[str]) -> list[Group]:
-    """Each different answer of these strategies once, in their order."""
+    """Each different remedy of these strategies once, in their order; of a collective that nothing is
+    proven to remove one answer for all, where there is one with a change that may.
+    """
     groups: dict[tuple[str, str], Group] = {}
     for name in names:
         for each in result.strategies[name].collectives or ():
-            if each.remove is None:
+            if (removal := each.remove) is None:
                 continue
-            key = what_words(each), removal_words(each.remove)
-            group = groups.setdefault(key, (each, each.remove, []))
-            if name not in group[2]:
-                group[2].append(name)
+            is_open = isinstance(removal, Nothing) and not removal.is_small
+            key = what_words(each), "" if is_open else removal_words(removal)
+            _, known, whose = groups.setdefault(key, (each, removal, []))
+            if name not in whose:
+                whose.append(name)
+            if is_open and known.experiment is None and removal.experiment is not None:
+                groups[key] = each, removal, whose
     return list(groups.values())

@@ -7,7 +7,7 @@ from spmd_core.facts import Nothing, Predicted, Remedy
 from spmd_core.lab import Lab, Remedies
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
-from spmd_lab.ui.remedies import beside_words
+from spmd_lab.ui.remedies import beside_words, grouped, tries_words
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui import opened
@@ -84,6 +84,35 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     assert line == "Not tried, each under 2% of the time: all-reduce over `y` (Automatic)."
     assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
     assert any("guesses" in each.value for each in screen.caption)
+
+
+def test_one_change_that_is_not_proven_to_help_has_one_verdict():
+    base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
+    closed = Nothing(reason="nothing is known that removes it in less time")
+    maybe = [
+        Nothing(reason=f"leave `in` replicated; measured {ms} ms", experiment=base) for ms in (2, 3)
+    ]
+    sums = {
+        name: strategy(1e-3, collectives=[SUM | {"remove": remove.model_dump(mode="json")}])
+        for name, remove in zip(("auto", "explicit", "shard_map"), (closed, *maybe), strict=True)
+    }
+    ((_, removal, whose),) = grouped(result(sums), tuple(sums))
+    assert removal == maybe[0] and whose == ["auto", "explicit", "shard_map"]
+
+
+def test_a_press_is_said_to_try_so_much_for_so_long():
+    words = tries_words(
+        result(
+            {
+                "auto": strategy(1e-3, collectives=[SUM]),
+                "explicit": strategy(1e-3, collectives=[SUM]),
+            }
+        )
+    )
+    assert words == (
+        "Up to 8 changes for each: another dim or array sharded, another strategy. "
+        "Compiles them for 2 programs and times close ones, about 60 s at most."
+    )
 
 
 def test_a_change_stands_beside_one_device_and_names_what_else_it_shards():

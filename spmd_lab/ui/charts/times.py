@@ -25,11 +25,14 @@ from spmd_lab.ui.charts.base import (
     unit,
 )
 
-_ROW_PX = 52
+_ROW_PX = 60
 _LOG_FROM = 20.0  # the slowest over the fastest: from here on, bars from zero hide the fast ones
 _FAR, _WIDEST = 1.5, 3.0  # the end of the axis over the slowest median: of samples, of intervals
 _BAR = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.34, "cornerRadiusEnd": 3}
-_BELOW_PX = 17  # samples are under the bar, whose interval and median they would hide
+_BELOW_PX, _LOWEST_PX = (
+    17,
+    28,
+)  # samples are under the bar, whose interval and median they would hide
 _TICK = {"type": "tick", "thickness": 1.2, "height": 8, "yOffset": _BELOW_PX}
 # opacity of a tick; of more than _FEW in a row each is fainter, which would hide its median else
 _INK, _FEW = 0.55, 40
@@ -40,11 +43,12 @@ _TRIANGLE = {
     "filled": True,
     "size": 40,
     "opacity": 0.9,
-    "yOffset": _BELOW_PX,
+    "yOffset": _LOWEST_PX,
 }
-_FAR_LABEL = {"type": "text", "align": "right", "dx": -8, "fontSize": 11, "yOffset": _BELOW_PX}
+_FAR_LABEL = {"type": "text", "align": "right", "dx": -8, "fontSize": 11, "yOffset": _LOWEST_PX}
 _NUMBER = {"type": "text", "dy": -21, "align": "center", "fontWeight": 600, **INK}
-_TITLE = "time per call ({}): median, 95% interval, and samples below"
+_TITLE, _MEANING = "time per call ({})", "median, 95% interval, samples below"
+_AT_END = {"titleAnchor": "end"}  # to its left a narrow chart has the room of the labels, too
 _MEDIAN_HOVER = hover(row="strategy", time="median", interval="95% interval")
 _SAMPLE_HOVER = hover(row="strategy", time="time", round="round", kind="is")
 
@@ -77,7 +81,7 @@ def times_chart(result: Result) -> Spec | None:
     size, name = unit([row.median for row in rows], SECONDS)
     log = max(row.median for row in rows) > _LOG_FROM * min(row.median for row in rows)
     axis = _axis(rows, size, log)
-    x = quantity("x", title=_TITLE.format(name) + (", logarithmic" if log else ""), **axis)
+    x = quantity("x", title=[_TITLE.format(name) + ", logarithmic" * log, _MEANING], **axis)
     order = [row.label for row in rows]
     y = {"field": "row", "type": "nominal", "sort": order, "title": None, "axis": LABELS}
     shared = {
@@ -145,7 +149,8 @@ def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
     interval_end = min(max(row.interval[1] for row in rows) / size, _WIDEST * slowest)
     low, high = min(inside), max(interval_end, min(max(inside), _FAR * slowest))
     if not log:
-        return {"scale": {"domain": [0, 1.06 * high], "nice": False, "clamp": True}}
+        scale = {"domain": [0, 1.06 * high], "nice": False, "clamp": True}
+        return {"scale": scale, "axis": _AT_END}
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = [
         step
@@ -155,7 +160,7 @@ def _axis(rows: list[_Row], size: float, log: bool) -> Spec:
     ]
     return {
         "scale": {"type": "log", "domain": [0.8 * low, 1.15 * high], "nice": False, "clamp": True},
-        "axis": {"values": steps},
+        "axis": {"values": steps, **_AT_END},
     }
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import strategies_table, strategy_rows
-from spmd_core.base import capital
+from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, Variant
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
@@ -17,11 +17,15 @@ from spmd_core.words import runs as words
 from spmd_lab.ui import cards, choices, run_tables, state
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import view as views
-from spmd_lab.ui.lab import find
+from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table
 
 _ROW = ".st-key-rows tr:nth-child({}) td:first-child p"  # of the table of rows
+_ROUGH_S, _LAST = (
+    5.0,
+    20,
+)  # seconds of an estimate; runs among which one of the same target is looked for
 BEST = "best"  # of the choices of a strategy: each variant by its fastest
 
 
@@ -34,13 +38,31 @@ def before(experiment: Experiment, is_stored: bool) -> None:
     else:
         verb = "measure"
     if not is_stored:
-        nothing_yet(f"{verb} these variants side by side")
+        nothing_yet(f"{verb} {cost_words(experiment)} side by side")
     pictures(experiment)
     draw_table(_members(experiment.members))
 
 
+def cost_words(experiment: Experiment) -> str:
+    """Returns how many programs a run times, and about how long that takes by the last run of the same
+    workload and target, where there is one.
+    """
+    count = len(experiment.rows)
+    last = lab().history(
+        workload=experiment.workload, state="succeeded", source="here", limit=_LAST
+    )
+    alike = (each.experiment for each in last if each.experiment.target == experiment.target)
+    before = next(alike, None)
+    took_s = lab().last_took_s(experiment) if before else None
+    words = numbered(count, "program")
+    if before is None or took_s is None or experiment.place.is_absent:
+        return words
+    share = count * experiment.processes / (len(before.rows) * before.processes)
+    return f"{words}, about {seconds_text(_ROUGH_S * max(1, round(took_s * share / _ROUGH_S)))},"
+
+
 def nothing_yet(does: str) -> None:
-    """Draw that there is no answer yet, and what Run does."""
+    """Draws that there is no answer yet, and what Run does."""
     st.caption(f":material/play_circle: Nothing has been computed yet. Press Run to {does}.")
 
 
@@ -162,7 +184,9 @@ def last_answer(experiment: Experiment) -> bool:
     if shown is None or experiment.what.is_small_program:
         return False
     st.info(
-        "The answer below is of the fields as they were. Press Run to compute these.",
+        plain(
+            f"The answer below is of the fields as they were. Run times {cost_words(experiment).rstrip(',')}."
+        ),
         icon=":material/edit:",
     )
     _differences(status.experiment, experiment)

@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from spmd_core.base import RequestError, seconds_text
+from spmd_core.base import RequestError, numbered, seconds_text
 from spmd_core.experiment import Experiment, Timing
 from spmd_core.facts import Trace
 from spmd_core.pictures import text
 from spmd_core.results import Environment, Result, apart
+from spmd_core.terms import spoken
 from spmd_core.words import traces as words
 from spmd_lab.ui import choices, live, shell
+from spmd_lab.ui.charts import colors
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.lab import batch, find, lab
@@ -37,6 +39,8 @@ def draw(view: View) -> None:
         _ask(view)
         return
     trace = traces[name := _strategy(traces)]
+    who = colors.sentence(spoken(name, view.result), view.result.experiment)
+    st.markdown(f"{who}, a call with the profiler on")
     st.markdown(f"**{plain(as_sentence(trace.sentence))}**")
     if trace.notes:
         st.caption(plain(" ".join(as_sentence(note) for note in trace.notes)))
@@ -65,7 +69,8 @@ def _ask(view: View) -> None:
     for last in lab().history(experiment=asked, searched=True, limit=1):
         if status := find(last.run):
             live.outcome(status, words.LABEL)
-    st.caption(words.NEVER_TRACED)
+    count = numbered(len(view.result.strategies), "program")
+    st.caption(plain(f"{words.NEVER_TRACED} Compiles {count} again."))
     pressed = st.button(
         words.LABEL, key="trace:ask", icon=":material/timeline:", help=words.WITHOUT_TIMES
     )

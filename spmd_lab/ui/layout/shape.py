@@ -85,7 +85,9 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
 
 
 def offer_division(screen: str) -> None:
-    """Draws a button that shards a dim that does not divide over the largest axis that divides it."""
+    """Draws buttons for a dim that does not divide: the next sizes that do, below and above, and the
+    largest axis that divides it.
+    """
     draft = state.draft(screen)
     # a size that is none yet is refused, too
     mesh = {axis: size for axis, size in draft["mesh"] if size}
@@ -95,8 +97,10 @@ def offer_division(screen: str) -> None:
         size, here = draft["dims"].get(dim), axes_of(axes)
         if not isinstance(size, int) or not all(axis in mesh for axis in here):
             continue
-        if size % math.prod(mesh[axis] for axis in here) == 0:
+        parts = math.prod(mesh[axis] for axis in here)
+        if size % parts == 0:
             continue
+        _offer_sizes(screen, dim, size, parts)
         free = [axis for axis in mesh if axis in here or axis not in taken]
         dividing = [axis for axis in free if mesh[axis] > 1 and size % mesh[axis] == 0]
         if best := max(dividing, key=mesh.__getitem__, default=None):
@@ -107,6 +111,21 @@ def offer_division(screen: str) -> None:
                 on_click=state.replace_draft,
                 args=(screen, draft | {"sharding": sharding | {dim: best}}),
             )
+
+
+def _offer_sizes(screen: str, dim: str, size: int, parts: int) -> None:
+    """Draws a button for the next size below and above that divides over `parts` devices."""
+    draft, below = state.draft(screen), size // parts * parts
+    with st.container(horizontal=True, gap="small", key=f"sizes:{dim}"):
+        for each in (below, below + parts) if size > 0 else ():
+            if each:
+                st.button(
+                    plain(f"Use {dim}={each:,}"),
+                    key=f"size:{dim}:{each}",
+                    icon=":material/straighten:",
+                    on_click=state.replace_draft,
+                    args=(screen, draft | {"dims": draft["dims"] | {dim: each}}),
+                )
 
 
 _BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`

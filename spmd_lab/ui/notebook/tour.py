@@ -8,10 +8,12 @@ from spmd_lab.ui import cards, state
 from spmd_lab.ui.choices import TAB, turn
 from spmd_lab.ui.lab import Stop, find, stops
 from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.shell import PAGES
 
 _ICON = ":material/tour:"
 _COOKIE, _OVER, _HIDDEN = "spmd_lab_tour", ("tour", "over"), ("tour", "hidden")
 _STOP = "tour", "stop"  # that is shown, or was last
+_AFTER = -2  # beside no stop: the tour was left
 _TAKE = "Take the tour"
 _ICONS = {"Back": ":material/arrow_back:", "Next": ":material/arrow_forward:"}
 
@@ -19,6 +21,7 @@ _ICONS = {"Back": ":material/arrow_back:", "Next": ":material/arrow_forward:"}
 def begin() -> bool:
     """Draws the first click, and how many there are; returns False once the tour is over."""
     if not (shown := _offered()):
+        state.set_aside(*_STOP, _AFTER)
         return False
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         with st.container(key="main-link-tour", width="content"):
@@ -113,16 +116,11 @@ def _open_tab(place: int) -> None:
 
 
 def _finish() -> None:
-    """Draws a link to the computation of the tour that Compare shows first, to be run here."""
-    shown = (find(stop.runs[0]) for stop in stops() if stop.tab)
-    if status := next(shown, None):
-        st.page_link(
-            "pages/compare.py",
-            label="**Finish: run it yourself**",
-            icon=":material/arrow_forward:",
-            query_params=cards.query(status.experiment),
-            width="content",
-        )
+    """Draws links to a step of the viewer's own, and to the questions of Overview."""
+    ends = {"programs": "Next: a step of your own", "overview": "Finish: what do you want to know?"}
+    for screen, label in ends.items():
+        icon = _ICONS["Next"]
+        st.page_link(PAGES[screen][0], label=f"**{plain(label)}**", icon=icon, width="content")
 
 
 def stored(part: str = "tour") -> tuple[Stop, ...]:

@@ -9,7 +9,7 @@ from spmd_core.recipes import RECIPES
 from spmd_core.results import ArrayReport, StrategyResult
 from spmd_core.words.runs import program_words
 from spmd_lab.ui.compare.small_program import array_text, numbers, parts, shape_text
-from tests.ui import opened, read, said
+from tests.ui import opened, read
 from tests.ui.predictions import store
 
 
@@ -98,6 +98,8 @@ def test_an_example_asks_its_own_question_and_its_finding_is_the_answer(
     store(data_folder, result({"auto": strategy(1e-3)}, run=run).model_copy(update=of_example))
     screen = opened("compare", run=run)
     assert screen.title[0].value == recipe.title
-    assert read(screen.subheader[0].value) == (answer or "The number 496, which every device holds.")
+    assert read(screen.subheader[0].value) == (
+        answer or "The number 496, which every device holds."
+    )
     row = str([each.proto for each in opened("history").main])
     assert (recipe.look_at in row) is (answer is None) and recipe.title in row

@@ -13,6 +13,7 @@ from spmd_core.results import Result
 from spmd_core.terms import marker as marker_of
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.compare import view
+from spmd_lab.ui.compare.study import cost_words
 from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
 
@@ -307,3 +308,15 @@ def test_measured_and_predicted_rows_of_one_study_have_a_chart_each(data_folder)
     # what one device measures is of no variant, and stands before what is only predicted
     named = texts(shown.times_table, "Variant")
     assert named == ["here", "rows", "every variant", "there"]
+
+
+def test_a_study_names_before_it_runs_how_many_programs_it_times_and_for_how_long(lab, data_folder):
+    assert cost_words(STUDY) == "2 programs"
+    of_one = parse_experiment(LAYER | {"timing": {"processes": 1}})
+    store(
+        data_folder,
+        RESULT.model_copy(update={"experiment": of_one, "comparison": None, "strategies": {}}),
+    )
+    took_s = lab.last_took_s(STUDY)
+    assert took_s < 1
+    assert STUDY.processes == 3 and cost_words(STUDY) == "2 programs, about 5 s,"

@@ -150,6 +150,11 @@ def test_a_dim_that_does_not_divide_has_a_button_for_an_axis_that_divides_it(dat
     screen = opened("layout")
     next(each for each in screen.text_input if each.label == "Array shape").set_value("6, 8").run()
     assert "does not divide over mesh axis y=4" in screen.error[0].value.replace("\\", "")
+    sizes = [each.label.replace("\\", "") for each in screen.button if "size:" in str(each.key)]
+    assert sizes == ["Use d0=4", "Use d0=8"]
+    other = screen.button(key="size:d0:8").click().run()
+    assert not other.error and "8, 8" in [each.value for each in other.text_input]
+    next(each for each in screen.text_input if each.label == "Array shape").set_value("6, 8").run()
     screen.button(key="divide").click().run()
     assert not screen.error
     assert "P('x'" in " ".join(each.value for each in screen.code)

@@ -50,6 +50,8 @@ summary{cursor:pointer;font-weight:600}
 pre{overflow-x:auto;font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;white-space:pre;
 overflow-wrap:normal}
 footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
+@media screen and (min-width:64rem){.wide{width:max-content;min-width:100%;max-width:calc(100vw - 4rem);
+position:relative;left:50%;transform:translateX(-50%)}}
 @media (max-width:40rem){body{padding:1.2rem .8rem 3rem}svg text{font-size:25px}svg text.axis{font-size:20px}}
 @page{margin:14mm}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}

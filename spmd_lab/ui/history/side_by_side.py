@@ -124,11 +124,12 @@ def _compared(subjects: Sequence[Subject]) -> Compared:
 
 
 def _baseline(subjects: Sequence[Subject], names: Mapping[str, str]) -> str:
-    """The run that the others are compared with: the fastest, unless one is chosen."""
+    """The run that the others are compared with: the oldest, unless one is chosen."""
     ids = [each.run for each in subjects]
     choices.offered(choices.BASELINE, ids)
     named = st.query_params.get(choices.BASELINE, "")
-    timed = [each.run for each in subjects if each.fastest] or ids
+    by_age = sorted(subjects, key=lambda each: each.summary.submitted_at)
+    timed = [each.run for each in by_age if each.fastest] or ids
     with st.container(width=320):
         chosen = st.selectbox(
             "Baseline",

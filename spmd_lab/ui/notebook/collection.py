@@ -60,12 +60,8 @@ def draw(page: Collection) -> Callable[[str], None]:
         st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."), width="content")
     if not editing:
         _parts(page, subjects)
-    for at, item in enumerate(page.items * editing):
-        if item.kind == TEXT:
-            _rewriting(page, item)
-        else:
-            _part(item, subjects)
-        _tools(page, at)
+    if editing:
+        _edited(page, subjects)
     if (compared := searches_compared(page)) is not None:
         st.subheader("Its searches side by side", anchor=False)
         side_by_side_of(compared)
@@ -75,6 +71,17 @@ def draw(page: Collection) -> Callable[[str], None]:
         _add(page)
         _title(page)
     return partial(exports.collection_page, page, subjects)
+
+
+def _edited(page: Collection, subjects: Mapping[str, Subject]) -> None:
+    if not _begins_with_text(page):
+        _write(page, "Begin with text")
+    for at, item in enumerate(page.items):
+        if item.kind == TEXT:
+            _rewriting(page, item)
+        else:
+            _part(item, subjects)
+        _tools(page, at)
 
 
 def _parts(page: Collection, subjects: Mapping[str, Subject]) -> None:
@@ -215,13 +222,30 @@ def _store(page: str, item: str, was: str | None = None) -> None:
         st.session_state[kept] = text
 
 
+def _begins_with_text(page: Collection) -> bool:
+    return not page.items or page.items[0].kind == TEXT
+
+
+def _write(page: Collection, label: str) -> None:
+    """Draws the field of a new text: the first of a page is put before its runs."""
+    with st.form("add:text", border=False, clear_on_submit=True):
+        text = st.text_area(label, height=120, help=_HELP)
+        if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
+            _do(partial(_add_text, page, text))
+
+
+def _add_text(page: Collection, text: str) -> None:
+    change = lab().collections
+    added = as_viewer(change.add_text, page.id, text)
+    if not _begins_with_text(page):
+        as_viewer(change.move, page.id, added.items[-1].id, -len(page.items))
+
+
 def _add(page: Collection) -> None:
     change = lab().collections
     with st.container(border=True, key="collection-add"):
-        with st.form("add:text", border=False, clear_on_submit=True):
-            text = st.text_area("Add text", height=120, help=_HELP)
-            if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
-                _do(lambda: as_viewer(change.add_text, page.id, text))
+        if _begins_with_text(page):
+            _write(page, "Add text")
         runs = {
             each.run: each
             for each in lab().history(over=True, limit=_OFFERED, searched=False, source="examples")

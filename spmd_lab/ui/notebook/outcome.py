@@ -41,6 +41,7 @@ from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table, failure, refusal, reported, screen_title
 
+_MOST = 3  # parts of two experiments that a sentence names
 _SEEN = 0.02  # of the largest difference: a smaller one is no term of a sum
 
 
@@ -88,6 +89,8 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
         cards.headline(plain(first), evidence, about=basis_words(compared.answers))
         for sentence in more:
             st.markdown(plain(sentence))
+        if is_summed and (changes := changes_words(compared)):
+            st.markdown(plain(changes))
         if not is_summed:
             _link_to_all(ordered)
     _times_of(compared, ordered, is_summed)
@@ -98,6 +101,23 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
             next_step.draw(best, above=st.container(), than=compared.names[ordered[0].run])
     for each in ordered:
         reasons(each.summary, each.result)
+
+
+def changes_words(compared: Compared) -> str:
+    """Returns what differs between two runs that are not named by it, from the baseline to the other."""
+    if len(compared.subjects) > 2 or not compared.differences:
+        return ""
+    if compared.names != compared.letters and len(compared.differences) == 1:
+        return ""
+    at = [each.run for each in compared.subjects].index(compared.baseline.run)
+    parts_ = [f"{label} {texts[at]} → {texts[1 - at]}" for label, texts in compared.differences]
+    more = f" and {len(parts_) - _MOST} more" if len(parts_) > _MOST else ""
+    names = (compared.names[each] for each in _from_baseline(compared))
+    return f"From {' to '.join(names)}: {', '.join(parts_[:_MOST])}{more}."
+
+
+def _from_baseline(compared: Compared) -> list[str]:
+    return sorted(compared.names, key=lambda run: run != compared.baseline.run)
 
 
 def beside(compared: Compared) -> None:

@@ -10,6 +10,7 @@ import pytest
 from bench.values import comparison, result, strategy
 from spmd_core.__main__ import main
 from spmd_core.base import span_text
+from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
@@ -203,6 +204,19 @@ def test_columns_in_which_all_rows_are_the_same_stand_once_above_the_table(opene
     assert all(len({*map(str, table[name])}) > 1 for name in table)
     assert "Time" not in table and "Time, both: 16.2" in said(screen)
     assert "Compiled, time predicted" in said(screen) and "predicted." not in said(screen)
+
+
+def test_two_runs_are_compared_with_the_older_one_and_what_differs_is_named(opened, data_folder):
+    experiment = parse_experiment(
+        {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "strategies": ["auto"]}
+    )
+    halved = experiment.vary(sharding={}, dtype="bfloat16")
+    older, newer = "20260101-000003-dddddd", "20260101-000004-eeeeee"
+    store(data_folder, result({"auto": strategy(4e-5)}, run=older, experiment=experiment))
+    store(data_folder, result({"auto": strategy(1e-5)}, run=newer, experiment=halved))
+    screen = opened(newer, older)
+    assert next(each for each in screen.selectbox if each.label == "Baseline").value == older
+    assert "From B to A: " in said(screen) and "dtype float32 → bfloat16" in said(screen)
 
 
 def test_a_link_to_runs_that_are_not_stored_says_so(opened):

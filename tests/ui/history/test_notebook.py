@@ -85,6 +85,16 @@ def test_it_is_edited_in_place(lab):
     assert lab.collections.find(page.id).runs == (RUN,) and not screen.exception
 
 
+def test_the_first_text_of_a_page_is_written_and_put_above_its_runs(lab):
+    page = lab.collections.add_runs(lab.collections.create("Week 47").id, RUN, OTHER)
+    screen = opened("notebook", collection=page.id, edit="true")
+    assert next(iter(screen.text_area)).label == "Begin with text"
+    screen.text_area[0].set_value("what we tried")
+    next(each for each in screen.button if each.label == "Add the text").click().run()
+    kinds = [each.kind for each in lab.collections.find(page.id).items]
+    assert kinds == ["text", "run", "run"] and not screen.exception
+
+
 def test_a_text_is_stored_as_its_field_is_left_and_undoes_nothing_of_others(lab):
     page = lab.collections.add_text(lab.collections.create("Week 47").id, "as it was")
     (text,) = page.items

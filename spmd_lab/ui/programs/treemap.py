@@ -119,10 +119,10 @@ _LABEL = {"type": "text", "fontSize": 12, "lineBreak": "\n", "lineHeight": 14} |
     "dy": {"expr": "-7 * (length(split(datum.label, '\\n')) - 1)"},
 }
 _SEEN = 0.002  # of all bytes: a smaller part is no color that a legend could name
-_LEGEND = {  # in columns, since one line is cut on a narrow screen
+_LEGEND = {  # in two columns, which have room on a narrow screen
     "orient": "top",
-    "labelLimit": 240,
-    "columns": {"expr": "max(1, floor(width / 170))"},
+    "labelLimit": {"expr": "width / 2 - 30"},
+    "columns": 2,
     "symbolStrokeWidth": 0,
 }
 _PICKED = {
@@ -147,7 +147,7 @@ _LABELS = {
 
 
 _NAMES = {
-    "transform": [{"filter": _ROOMY}],
+    "transform": _SHORTER,
     "mark": {"type": "text", "align": "left", "baseline": "bottom", "dy": -4, "fontWeight": 600}
     | INK,
     "encoding": {"x": _X, "y": _Y, "text": {"field": "label"}},
@@ -164,7 +164,9 @@ def _heads(placed: Sequence[Tile]) -> dict[str, Row]:
         label = f"{root}  {bytes_text(sum(tile.weight for tile in inner))}"
         pixels = 7 * len(label)
         if root and (right - left) * 850 > pixels:
-            heads[root] = {"x": left, "x2": right, "y": 0, "label": label, "pixels": pixels}
+            short = {"short": root, "short_pixels": _CHARACTER * len(root)}
+            place = {"x": left, "x2": right, "y": 0}
+            heads[root] = {**place, "label": label, "pixels": pixels, **short}
     return heads
 
 

@@ -573,6 +573,16 @@ def test_arrays_of_several_layers_that_are_sharded_alike_are_one_rectangle():
     }
 
 
+def test_a_narrow_screen_has_the_last_part_of_a_path_and_the_name_of_each_argument():
+    arrays_ = [held(f"{root}/layers/up", 8, ("x",)) for root in ("state", "moments")]
+    drawn = treemap.chart(treemap.tiles(arrays_))
+    rows = drawn["data"]["values"]
+    assert {row["short"].split("\n")[0] for row in rows} == {"up"}
+    assert all(row["short_pixels"] <= row["pixels"] for row in rows)
+    heads = drawn["layer"][-1]["data"]["values"]
+    assert {row["short"] for row in heads} == {"state", "moments"}
+
+
 def test_an_axis_has_its_color_in_every_program():
     few = [held("a", 8, ("model",)), held("b", 8)]
     more = [*few, held("c", 8, ("data",)), held("d", 8, ("data", "model")), held("e", 8, ("x",))]

@@ -81,13 +81,22 @@ class Program:
 
     def arguments(self) -> tuple[Held, ...]:
         """What each device holds of each argument."""
+        return self._arguments
+
+    def outputs(self) -> tuple[Held, ...]:
+        """The same of each output."""
+        return self._outputs
+
+    # a screen reads each of them some twenty times
+    @cached_property
+    def _arguments(self) -> tuple[Held, ...]:
         return tuple(
             self._held(leaf, self.spec(leaf) if leaf.is_kept else None)
             for leaf in self.described.arguments
         )
 
-    def outputs(self) -> tuple[Held, ...]:
-        """The same of each output."""
+    @cached_property
+    def _outputs(self) -> tuple[Held, ...]:
         is_left = self.described.mesh != ()
         return tuple(
             replace(
@@ -130,6 +139,10 @@ class Program:
         return outputs | {leaf.path: self.spec(leaf) for leaf in self.described.arguments}
 
     @cached_property
+    def _findings(self) -> tuple[Finding, ...]:
+        return _all(self)
+
+    @cached_property
     def sizes(self) -> Mapping[str, int]:
         """The size of each symbol."""
         return dict.fromkeys(self.described.symbols, SYMBOL_SIZE) | dict(self.dims or {})
@@ -162,6 +175,10 @@ def device_bytes(arrays: Iterable[Held]) -> tuple[int, int]:
 
 def findings(program: Program) -> tuple[Finding, ...]:
     """What its author hardly meant, the most bytes first."""
+    return program._findings
+
+
+def _all(program: Program) -> tuple[Finding, ...]:
     held = {each.leaf.path: each for each in program.arguments()}
     checks: tuple[Callable[[Program, Mapping[str, Held]], Iterator[Finding]], ...] = (
         _unused_axes,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from spmd_core.base import by_key
 from spmd_core.workloads.exported.state import Array
@@ -42,7 +43,12 @@ def matches(pattern: str, path: str) -> bool:
     >>> matches("blocks/*/up", "blocks/3/up"), matches("**/up", "blocks/3/up"), matches("*", "a/b")
     (True, True, False)
     """
-    return re.compile(as_regex(pattern)).fullmatch(path) is not None
+    return _compiled(pattern).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=4096)  # a pattern is matched with each array
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(as_regex(pattern))
 
 
 def as_regex(pattern: str) -> str:

@@ -1,6 +1,7 @@
 """Whether the source of this server was changed since it was started: old and new code do not mix."""
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,16 +30,19 @@ class Source:
             self._states, self._looked = states, time.monotonic()
         return self._changed
 
-    def _files(self) -> Iterator[Path]:
-        yield from (self._root / name for name in ("app.py", "home.py"))
+    def _files(self) -> Iterator[str]:
+        yield from (f"{self._root}/{name}" for name in ("app.py", "home.py"))
         for folder in ("pages", "spmd_core", "spmd_lab"):
-            yield from sorted((self._root / folder).rglob("*.py"))
+            # a fifth of rglob's time
+            for where, folders, names in os.walk(self._root / folder):
+                folders[:] = sorted(each for each in folders if each != "__pycache__")
+                yield from (f"{where}/{name}" for name in sorted(names) if name.endswith(".py"))
 
-    def _look(self) -> list[tuple[Path, int, int]]:
+    def _look(self) -> list[tuple[str, int, int]]:
         states = []
         for path in self._files():
             try:
-                state = path.stat()
+                state = os.stat(path)
             except OSError:  # it has just been deleted
                 continue
             states.append((path, state.st_mtime_ns, state.st_size))
@@ -46,7 +50,7 @@ class Source:
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
-        for path in self._files():
+        for path in map(Path, self._files()):
             content = path.read_bytes() if path.is_file() else b""
             digest.update(f"{path.relative_to(self._root)} {len(content)}\n".encode() + content)
         return digest.hexdigest()

@@ -1,5 +1,7 @@
 """Which arrays of a program are alike, and what its author hardly meant: values alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from spmd_core.base import RequestError
@@ -54,6 +56,15 @@ ROWS, COLUMNS, WHOLE = (("x",), ()), ((), ("x",)), ((), ())
 )
 def test_what_is_found(specs, kinds):
     assert {each.kind for each in findings(program(**specs))} == kinds
+
+
+def test_what_a_program_holds_is_worked_out_once_and_anew_for_other_specs():
+    one = program(params__a=WHOLE, params__b=ROWS)
+    assert one.arguments() is one.arguments() and one.outputs() is one.outputs()
+    assert findings(one) is findings(one)
+    other = replace(one, specs=(("params/a", ROWS),))
+    assert [each.spec for each in other.arguments()] == [ROWS, ROWS]
+    assert findings(one) and not findings(other)
 
 
 def with_batch(rows, spec=None, named=(), mesh=MESH, keys=("2",)):

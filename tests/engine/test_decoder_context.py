@@ -56,10 +56,10 @@ def of_one_device(batch, length):
     """Queries, keys, values and a cotangent with their segments; attention of them by matmuls."""
     numbers = np.random.default_rng(0)
     arrays = [
-        jnp.asarray(numbers.normal(size=(batch, heads, length, 128)) / 8, jnp.float32)
+        np.float32(numbers.normal(size=(batch, heads, length, 128)) / 8)
         for heads in (8, KEYS, KEYS, 8)
     ]
-    segments = jnp.asarray(np.arange(length) > 0.7 * length, jnp.int32)[None].repeat(batch, 0)
+    segments = np.int32(np.arange(length) > 0.7 * length)[None].repeat(batch, 0)
     attend = model_of({"fsdp": 2, "tensor": 4})[0].plain_attention
     return arrays, segments, both(attend, arrays, segments)
 
@@ -110,7 +110,7 @@ def loss_of(mesh, order=None, **more):
     )
     numbers, shape = np.random.default_rng(0), (4, 32)
     parameters = jax.tree.map(
-        lambda dims: jnp.asarray(numbers.normal(size=[size for _, size in dims]) / 8, jnp.float32),
+        lambda dims: np.float32(numbers.normal(size=[size for _, size in dims]) / 8),
         decoder_config.parameter_dims(config),
         is_leaf=lambda x: isinstance(x, tuple),
     )
@@ -120,7 +120,7 @@ def loss_of(mesh, order=None, **more):
         order = decoder_context.token_order(config, 32, mesh["context"])
         batch = {name: rows[:, order] for name, rows in batch.items()}
     model = decoder.Model(config, devices, kernel=False)
-    return jax.jit(jax.value_and_grad(model.loss))(parameters, jax.tree.map(jnp.asarray, batch))
+    return jax.jit(jax.value_and_grad(model.loss))(parameters, batch)
 
 
 @functools.cache

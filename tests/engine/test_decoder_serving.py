@@ -124,10 +124,12 @@ def drawn(config, wide):
         (*_, (last, _)), dtype = dims, _ = entry
         shape = tuple(size for _, size in dims)
         if last == "scales":  # of a weight and of what it multiplies
-            return jnp.broadcast_to(jnp.float32([0.004, 0.05]), shape)
+            return np.broadcast_to(np.float32([0.004, 0.05]), shape)
+        # NumPy's: JAX would compile a conversion and a slice for each shape
         many = 60 if dtype in LIMITS else 0.25
-        drawn = jnp.asarray(numbers.normal(size=shape) * many)
-        return drawn.astype(wide if dtype == "bfloat16" else dtype)
+        drawn = np.float32(numbers.normal(size=shape) * many)
+        kind = jnp.dtype(wide if dtype == "bfloat16" else dtype)
+        return (np.clip(drawn, -128, 127) if kind == np.int8 else drawn).astype(kind)
 
     return jax.tree.map(leaf, serving_dims(config), is_leaf=lambda x: isinstance(x, tuple))
 
@@ -136,7 +138,7 @@ def generated(model, parameters, prompts):
     """(tokens, logits before each of the later ones) of each request, by chunks of prefill and steps of decode."""
     run = jax.jit(model.last_logits, donate_argnums=1)
     cache = jax.tree.map(
-        lambda each: jnp.zeros([size for _, size in each[0]], each[1]),
+        lambda each: np.zeros([size for _, size in each[0]], jnp.dtype(each[1])),
         model.cache.leaves(model.config),
         is_leaf=lambda x: isinstance(x, tuple),
     )

@@ -278,13 +278,15 @@ def is_leaf(x):
 
 
 def drawn(config):
-    """Parameters, larger than a model's first ones so that no part of it vanishes beside others."""
+    """Parameters, larger than a model's first ones so that no part of it vanishes beside others: of
+    NumPy, since JAX would compile a conversion and a slice for each shape.
+    """
     numbers = np.random.default_rng(0)
     dims = decoder_config.parameter_dims(config)
 
     def leaf(dims):
         shape = tuple(size for _, size in dims)
-        return jnp.asarray(numbers.normal(size=shape) / 4, jnp.float32)
+        return np.float32(numbers.normal(size=shape) / 4)
 
     return jax.tree.map(leaf, dims, is_leaf=is_leaf)
 
@@ -292,7 +294,7 @@ def drawn(config):
 def batch_of(count):
     tokens = np.random.default_rng(1).integers(0, SIZES["vocab"], (count, LENGTH), np.int32)
     places = np.broadcast_to(np.arange(LENGTH, dtype=np.int32), tokens.shape)
-    return jnp.asarray(tokens), jnp.asarray(places), jnp.ones(tokens.shape, jnp.int32)
+    return tokens, places, np.ones(tokens.shape, np.int32)
 
 
 def rms(x, scale):
@@ -574,7 +576,7 @@ def test_rows_past_the_imbalance_are_zeros():
     """All tokens to the same two of four experts, each on a device of its own."""
     size, model = model_of("shared", (("expert", 4),), dropless=True, imbalance=2.0)
     weights = {name: leaf[0] for name, leaf in drawn(model.config)["stages"][0][0].items()}
-    weights["router"] = weights["router"].at[:].set(0).at[0].set(jnp.array([9.0, 8.0, 0.0, 0.0]))
+    weights["router"][:], weights["router"][0] = 0, [9.0, 8.0, 0.0, 0.0]
     x = jnp.zeros((8, BLOCK, size.embed)).at[..., 0].set(1.0)
     found = jax.jit(model.dropless_mlp)(x, weights, x)
     kept = np.any(np.asarray(found) != 0, axis=-1)
@@ -588,7 +590,7 @@ def test_rows_past_the_capacity_are_zeros_and_no_array_has_routes_for_each_choic
     """All tokens to the same two of four experts, with room for half of them."""
     size, model = model_of("shared", (("expert", 4),), capacity_factor=1.0)
     weights = {name: leaf[0] for name, leaf in drawn(model.config)["stages"][0][0].items()}
-    weights["router"] = weights["router"].at[:].set(0).at[0].set(jnp.array([9.0, 8.0, 0.0, 0.0]))
+    weights["router"][:], weights["router"][0] = 0, [9.0, 8.0, 0.0, 0.0]
     x = jnp.zeros((8, BLOCK, size.embed)).at[..., 0].set(1.0)
     kept = np.any(np.asarray(jax.jit(model.expert_mlp)(x, weights, x)) != 0, axis=-1)
     assert kept[:, : BLOCK // 2].all() and not kept[:, BLOCK // 2 :].any()

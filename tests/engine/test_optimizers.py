@@ -56,14 +56,14 @@ def stepped(name, sizes, dtype="float32", **more):
 
     def drawn(leaf):
         if leaf.dtype == jnp.int32:
-            return jnp.zeros(leaf.shape, jnp.int32)
-        return jnp.asarray(np.abs(numbers.normal(size=leaf.shape)) / 8, leaf.dtype)
+            return np.zeros(leaf.shape, np.int32)
+        # NumPy's: JAX would compile a conversion and a slice for each shape
+        return np.float32(np.abs(numbers.normal(size=leaf.shape)) / 8).astype(leaf.dtype)
 
     before = jax.tree.map(drawn, state)
     batch = {
-        name: jnp.asarray(numbers.integers(0, 64, leaf.shape), jnp.int32)
-        for name, leaf in tokens.items()
-    } | {"segments": jnp.ones((8, 16), jnp.int32)}
+        name: np.int32(numbers.integers(0, 64, leaf.shape)) for name, leaf in tokens.items()
+    } | {"segments": np.ones((8, 16), np.int32)}
     placed = jax.tree.map(lambda x, leaf: jax.device_put(x, leaf.sharding), before, state)
     after, _ = jax.jit(make_train_step(Model(config, mesh, kernel=False)))(placed, batch)
     return jax.tree.map(np.array, before), jax.tree.map(np.array, after)
@@ -149,7 +149,9 @@ def test_adapters_without_values_are_the_model_without_them_and_plans_count_them
     state, _ = abstract_arguments(config, mesh, batch=8, length=16)
     numbers = np.random.default_rng(0)
     frozen, adapters = (
-        jax.tree.map(lambda leaf: jnp.asarray(numbers.normal(size=leaf.shape), leaf.dtype), each)
+        jax.tree.map(
+            lambda leaf: jnp.asarray(numbers.normal(size=leaf.shape).astype(leaf.dtype)), each
+        )
         for each in (state["frozen"], state["parameters"])
     )
     nothing = jax.tree.map(jnp.zeros_like, adapters)

@@ -3,7 +3,6 @@
 from functools import cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType
@@ -30,16 +29,16 @@ def of(*mesh_axes, **choices):
     )
     numbers = np.random.default_rng(0)
     parameters = jax.tree.map(
-        lambda dims: jnp.asarray(numbers.normal(size=[size for _, size in dims]) / 8, jnp.float32),
+        lambda dims: np.float32(numbers.normal(size=[size for _, size in dims]) / 8),
         parameter_dims(config),
         is_leaf=lambda x: isinstance(x, tuple),
     )
     shape = (BATCH, LENGTH)
     batch = {
-        "tokens": jnp.asarray(numbers.integers(0, 64, shape), jnp.int32),
-        "targets": jnp.asarray(numbers.integers(0, 64, shape), jnp.int32),
-        "positions": jnp.tile(jnp.arange(LENGTH), (BATCH, 1)),
-        "segments": jnp.ones(shape, jnp.int32),
+        "tokens": np.int32(numbers.integers(0, 64, shape)),
+        "targets": np.int32(numbers.integers(0, 64, shape)),
+        "positions": np.tile(np.arange(LENGTH, dtype=np.int32), (BATCH, 1)),
+        "segments": np.ones(shape, np.int32),
     }
     model = Model(config, mesh, kernel=False)
     return jax.jit(lambda *given: value_and_gradients(model, *given))(parameters, batch)

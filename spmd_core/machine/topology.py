@@ -131,19 +131,20 @@ def topology_of_chips(generation: str, chips: int) -> Topology:
     """The topology of that many chips.
 
     A single slice if a legal shape has that many chips: the one with the most rings and, among
-    these, the shortest sides. Otherwise equal slices of the largest shape that divides the number.
-    RequestError, with the nearest numbers, if there is none.
+    these, the shortest sides. Beyond the largest, equal slices of the largest shape that divides the
+    number; of more than half of it, two. RequestError, with the nearest numbers, if there is none.
     """
     chip = CHIPS[generation]
     single_slices = [Topology(chip, shape) for shape in legal_shapes(generation)]
     if exact := [topology for topology in single_slices if topology.chips == chips]:
         return min(exact, key=lambda topology: (-sum(topology.wraps), sum(topology.shape)))
     largest = max(topology.chips for topology in single_slices)
-    if chips > largest:
+    if 2 * chips > largest:
+        most_slices = chip.max_slices if chips > largest else min(2, chip.max_slices)
         for topology in sorted(
             single_slices, key=lambda topology: (-topology.chips, sum(topology.shape))
         ):
-            if chips % topology.chips == 0 and chips // topology.chips <= chip.max_slices:
+            if chips % topology.chips == 0 and chips // topology.chips <= most_slices:
                 return Topology(chip, topology.shape, chips // topology.chips)
     near = nearest_counts(generation, chips)[:2]
     counts = (

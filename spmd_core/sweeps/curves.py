@@ -289,7 +289,7 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "binds": numbers.binds,
         "run": outcome.run,
         "meshes_tried": point.meshes_tried,
-        "words": point.refusal or outcome.words,
+        "words": point.refusal or "; ".join(filter(None, (point.instead, outcome.words))) or None,
     }
 
 

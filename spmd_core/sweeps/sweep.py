@@ -1,14 +1,16 @@
 """A sweep: one prediction varied in a variable of the table, as a frozen value, and its points."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
-from spmd_core.base import RequestError, refuse, shorten
+from spmd_core.base import RequestError, mesh_text, numbered, refuse, shorten
 from spmd_core.experiment import Experiment, experiment_of
+from spmd_core.fields import Mesh
 from spmd_core.machine import get_topology, topology_of_chips
-from spmd_core.plan import Plan
+from spmd_core.plan import DATA_AXES, Plan, undivided_axes
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory
@@ -71,6 +73,7 @@ class SweepPoint:
     host_capacity_bytes: int = 0
     host_bytes: int | None = None
     meshes_tried: int | None = None  # of which its mesh is the best
+    instead: str | None = None  # its mesh, and why it is not the one that was asked
 
     @property
     def is_too_large(self) -> bool:
@@ -155,10 +158,28 @@ def _point(sweep: Sweep, value: Value) -> SweepPoint:
         else:
             experiment, tried = _varied(sweep, value), None
         label = variable.label_of(value, get_topology(experiment.target))
-        return replace(_valid(label, value, experiment), meshes_tried=tried)
+        point = replace(_valid(label, value, experiment), meshes_tried=tried)
+        return _divided(point) if variable.scales and sweep.scaling == "weak" else point
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
         return SweepPoint(variable.label_of(value), value, refusal=str(error), chips=chips)
+
+
+def _divided(point: SweepPoint) -> SweepPoint:
+    """Returns a point too large for a mesh that leaves its weights whole with the best mesh of its chips."""
+    plan = point.experiment.plan if point.experiment else None
+    if plan is None or not point.is_too_large or not (why := undivided_axes(plan)):
+        return point
+    try:
+        best = best_mesh(plan.to_json(), plan.topology.target, plan.batch)
+    except RequestError:
+        return point
+    if not best.fits:
+        return point
+    experiment = experiment_of(best.plan).vary(strategies=[point.strategy])
+    meshes = f"{mesh_text(best.plan.mesh, ' ')} in place of {mesh_text(plan.mesh, ' ')}"
+    words = f"{meshes}, which does not fit: {'; '.join(why)}"
+    return replace(_valid(point.label, point.value, experiment), instead=words)
 
 
 def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
@@ -184,7 +205,17 @@ def _with_best(
 ) -> tuple[Experiment, int]:
     topology = topology_of_chips(plan.topology.chip.generation, chips)
     batch = plan.batch * chips / plan.topology.chips if scaling == "weak" else plan.batch
-    best = best_mesh(plan.to_json(), topology.target, batch)
+    try:
+        best = best_mesh(plan.to_json(), topology.target, batch)
+    except RequestError as error:
+        if scaling == "weak" or topology.devices == plan.devices:
+            raise
+        is_power = chips.bit_count() == 1
+        raise refuse(
+            f"{numbered(plan.batch, 'sequence')} a step",
+            f"divide over no mesh of {chips:,} chips",
+            f"use {'other chips' if is_power else 'a power of two'}, or the same batch per chip",
+        ) from error
     return experiment_of(best.plan).vary(strategies=base.strategies), best.tried
 
 
@@ -199,7 +230,20 @@ def _varied(sweep: Sweep, value: Value) -> Experiment:
         )
     parallel = (name for name in base.strategies if name != "single")
     strategies = [next(parallel, base.strategies[0])]
-    return base.vary(strategies=strategies, **sweep.variable.vary(base, value, sweep.scaling))
+    changes = sweep.variable.vary(base, value, sweep.scaling)
+    if sweep.variable.scales and sweep.scaling == "strong" and base.plan:
+        _check_total(base.plan, changes["mesh"])
+    return base.vary(strategies=strategies, **changes)
+
+
+def _check_total(plan: Plan, mesh: Mesh) -> None:
+    among = [(axis, size) for axis, size in mesh if axis in DATA_AXES]
+    if plan.batch % math.prod(size for _, size in among):
+        raise refuse(
+            f"{numbered(plan.batch, 'sequence')} a step",
+            f"do not divide over {' x '.join(axis for axis, _ in among)} of the mesh, resized",
+            "take the best mesh of each number of chips",
+        )
 
 
 def compile_seconds(point: SweepPoint, like: Sequence[float] = ()) -> float:

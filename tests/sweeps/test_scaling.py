@@ -13,7 +13,7 @@ from spmd_core.search.question import REMATS
 from spmd_core.surveys import sweep_headline, sweep_notes
 from spmd_core.surveys.sweep.scaling import grown_most, knee
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
-from spmd_core.sweeps.curves import curves, row_json
+from spmd_core.sweeps.curves import Outcome, curves, row_json
 from spmd_core.sweeps.runs import estimated
 from spmd_core.time import estimate_step
 from spmd_core.words.predictions import share_words
@@ -166,3 +166,50 @@ def test_a_batch_that_nobody_trains_with_and_shards_that_tiles_pad_are_named():
     notes = " ".join(sweep_notes(sweep, curves(points, list(map(estimated, points)))))
     assert "From 4,096 chips on a step has 67 million tokens or more" in notes
     assert "At 4,096 chips embed=4,096 over 4,096 devices leaves shards of 1" in notes
+
+
+LLAMA_70B = {"model": "llama-3.1-70b", "target": "tpu:v5p:4x8x8", "mesh": {"fsdp": 256}}
+LLAMA_70B |= {"batch_per_device": 2, "remat": "full"}
+
+
+def test_chips_over_which_weights_do_not_divide_have_another_mesh_and_say_why():
+    sweep = parse_sweep(experiment_of(parse_plan(LLAMA_70B)), "chips=256,4096,8960")
+    points = variants(sweep)
+    rows = curves(points, list(map(estimated, points)))
+    last = points[-1].experiment.plan
+    assert points[0].instead is None and points[1].instead is None
+    assert last.mesh != (("fsdp", 8960),) and last.batch == 2 * 8960 and rows[-1].efficiency > 0.9
+    assert " in place of fsdp=8960, which does not fit: " in points[-1].instead
+    assert (
+        "embed=8192 does not divide over fsdp=8960: parameters are replicated" in points[-1].instead
+    )
+    assert row_json(rows[-1])["words"] == points[-1].instead
+    assert sweep_headline(sweep, rows).startswith("It scales to at least 8,960 chips")
+
+
+def test_chips_that_do_not_fit_are_in_the_answer_once():
+    sweep = parse_sweep(experiment_of(parse_plan(LLAMA_70B)), "chips=256,1024,48")
+    points = variants(sweep)
+    rows = list(curves(points, list(map(estimated, points))))
+    rows[1] = replace(rows[1], outcome=Outcome("does not fit"))
+    answer = sweep_headline(sweep, rows)
+    assert answer.endswith(" 1,024 chips do not fit in memory. 1 of 3 points is refused.")
+    assert "do not fit in memory" not in " ".join(sweep_notes(sweep, rows))
+    alone = parse_sweep(sweep.base, "chips=4,8")
+    points = variants(alone)
+    none = curves(points, list(map(estimated, points)))
+    assert sweep_headline(alone, none) == "4 and 8 chips do not fit in memory."
+
+
+def test_a_total_batch_is_refused_in_sequences_a_step():
+    base = experiment_of(parse_plan(LLAMA_70B))
+    kept = variants(parse_sweep(base, "chips=1024,2048", "strong"))
+    assert {point.refusal for point in kept} == {
+        "512 sequences a step do not divide over fsdp of the mesh, resized: "
+        "take the best mesh of each number of chips"
+    }
+    (best,) = variants(parse_sweep(base, "chips=8960", "strong", "best"))
+    assert best.refusal == (
+        "512 sequences a step divide over no mesh of 8,960 chips: use a power of two, or the same "
+        "batch per chip"
+    )

@@ -79,6 +79,8 @@ def placed(found: tuple[SweepPoint, ...]) -> list:
         ("v4", 4096, "v4:16x16x16"),
         ("v3", 1024, "v3:32x32"),
         ("tpu7x", 4096, "tpu7x:16x16x16"),
+        ("v5p", 8192, "v5p:16x16x16*2"),
+        ("tpu7x", 8192, "tpu7x:16x16x16*2"),
     ],
 )
 def test_chips_become_the_most_torus_like_slice_and_beyond_it_several(generation, chips, name):
@@ -90,6 +92,7 @@ def test_chips_become_the_most_torus_like_slice_and_beyond_it_several(generation
     ("generation", "chips", "words"),
     [
         ("v5e", 24, "chips=24 do not form slices of TPU v5e: use 16 or 32"),
+        ("v5p", 100, "chips=100 do not form slices of TPU v5p: use 64 or 128"),
         ("v3", 8, "chips=8 do not form slices of TPU v3: use 4 or 16"),
         ("v5e", 257, None),
         ("v5e", 65536 * 4, "use a multiple of 256"),
@@ -126,7 +129,7 @@ def test_strong_scaling_keeps_the_total_batch_until_it_does_not_divide():
         ("tpu:v5p:4x4x4", {"fsdp": 16, "tensor": 4}, 384),
         ("tpu:v5p:8x8x8", {"fsdp": 128, "tensor": 4}, 384),
     ]
-    assert "do not divide over 1024 shards" in found[3]
+    assert "384 sequences a step do not divide over fsdp of the mesh" in found[3]
 
 
 def test_beyond_a_slice_the_batch_is_cut_over_slices_outermost():

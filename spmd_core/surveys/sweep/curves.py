@@ -78,19 +78,37 @@ def mfu_title(sweep: Sweep) -> str:
 
 def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     """The answer of a sweep in a sentence: what the curves show, with the points that are refused."""
+    first, counted = next(_sentences(sweep, rows), ""), missing_words(sweep, rows)
+    if counted and not first:
+        return f"{counted.removesuffix('.')}: the table says why."
+    return counted if counted.startswith(first) else f"{first} {counted}".strip()
+
+
+def missing_words(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    """Returns which points an answer is not about: more chips than those with a time, that do not fit,
+    and how many points are refused.
+    """
     refused = sum(row.outcome.state == "refused" for row in rows)
-    counted = (
-        f"{refused} of {numbered(len(rows), 'point')} {'is' if refused == 1 else 'are'} refused"
-    )
-    first = next(_sentences(sweep, rows), "")
-    if not refused:
-        return first
-    return f"{first} {counted}." if first else f"{counted}: the table says why."
+    are = "is" if refused == 1 else "are"
+    counted = f"{refused} of {numbered(len(rows), 'point')} {are} refused." * bool(refused)
+    most = max((row.point.chips for row in rows if row.numbers.step_s), default=0)
+    more = [row for row in rows if sweep.variable.scales and row.point.chips > most]
+    return " ".join(filter(None, (_too_large(sweep, more), counted)))
+
+
+def _too_large(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    too_large = [row for row in rows if row.outcome.state in ("too large", "does not fit")]
+    if not too_large:
+        return ""
+    do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
+    return f"{points_words(sweep, too_large)} {do} not fit in memory."
 
 
 def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
     """What else a sweep shows, what does not fit, and what it assumes, a sentence each."""
-    return [*list(_sentences(sweep, rows))[1:], *scaling_notes(sweep, rows)]
+    said = sweep_headline(sweep, rows)
+    more = [words for words in list(_sentences(sweep, rows))[1:] if words not in said]
+    return [*more, *scaling_notes(sweep, rows)]
 
 
 def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
@@ -109,9 +127,8 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
         are = "is an estimate" if guessed == 1 else "are estimates"
         apart = "" if len(timed) == len(every) else ", on a curve of their own"
         yield f"{guessed} of {numbered(len(every), 'point')} {are}, not compiled{apart}."
-    if too_large := [row for row in rows if row.outcome.state in ("too large", "does not fit")]:
-        do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
-        yield f"{points_words(sweep, too_large)} {do} not fit in memory."
+    if too_large := _too_large(sweep, rows):
+        yield too_large
     if failed := [row for row in rows if row.outcome.state == "failed"]:
         yield f"{points_words(sweep, failed)} failed to compile."
 

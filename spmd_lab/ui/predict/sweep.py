@@ -15,6 +15,7 @@ from spmd_core.surveys import (
     GOOD,
     grown_most,
     may_fall_short,
+    missing_words,
     point_title,
     points_words,
     reach_words,
@@ -135,19 +136,25 @@ def _folded(
 
 
 def _reasons(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
-    """Draws the points without a place on the curves, by the reason, each reason once."""
+    """Draws the points without a place on the curves, and those of another mesh, by the reason, each
+    reason once.
+    """
     reasons: dict[str, list[SweepRow]] = {}
     for row in rows:
-        if words := row.point.refusal or _failed(sweep, row):
+        if words := row.point.refusal or row.point.instead:
+            reasons.setdefault(words, []).append(row)
+        if words := _failed(sweep, row):
             reasons.setdefault(words, []).append(row)
     for words, each in reasons.items():
         st.caption(plain(f"{points_words(sweep, each)}: {words}"))
 
 
 def _failed(sweep: Sweep, row: SweepRow) -> str:
+    if row.outcome.state not in _CAPTIONED[False]:
+        return ""
     # what does not fit is marked in a chart over chips
     is_named = row.outcome.state in _CAPTIONED[sweep.variable.scales]
-    return row.outcome.words or point_state(row) if is_named else ""
+    return row.outcome.words or point_state(row) * is_named
 
 
 def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], Sequence[SweepRow]]:
@@ -269,14 +276,15 @@ def _ways_to_scale(
     )
     if not experiment.plan or scaling == "weak":
         return scaling, _KEPT
-    meshes = st.segmented_control(
+    meshes = linked.meshes if linked and linked.scaling == scaling else BEST
+    chosen = st.segmented_control(
         "Meshes",
         list(_MESHES),
-        key=_seeded("sweep:meshes", linked.meshes if linked else BEST, fresh),
+        key=_seeded("sweep:meshes", meshes, fresh),
         format_func=lambda name: _MESHES[name],
         required=True,
     )
-    return scaling, meshes or _KEPT
+    return scaling, chosen or _KEPT
 
 
 def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
@@ -420,7 +428,8 @@ def _headline(
         for each, every in ((timed, rows), (same, total))
     )
     other = other.removesuffix(" chips")  # named before
-    return f"It scales to {own}, to {other} with the same total batch."
+    answer = f"It scales to {own}, to {other} with the same total batch."
+    return " ".join(filter(None, (answer, missing_words(sweep, rows))))
 
 
 def _figures(

@@ -459,6 +459,20 @@ def _weak(values):
     return points, [estimated(point) for point in points]
 
 
+def test_the_same_total_batch_opens_on_the_best_mesh_of_each(lab):
+    test = opened(sweep="chips=64,1024")
+    scaling = next(each for each in test.selectbox if each.label == "Scaling")
+    scaling.set_value("strong").run()
+    assert test.query_params["meshes"] == "best" and test.query_params["scaling"] == "strong"
+    assert "refused" not in texts(test)
+
+
+def test_what_is_refused_is_counted_in_the_headline(lab):
+    test = opened(sweep="chips=64,128,24")
+    (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
+    assert headline.replace("\\", "").endswith("batch. 1 of 3 points is refused.")
+
+
 def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     def figures(test):
         (html,) = (

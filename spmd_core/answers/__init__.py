@@ -24,6 +24,7 @@ from spmd_core.answers.measuring import (
 )
 from spmd_core.answers.program_sheet import ProgramRow, programs_table, programs_words
 from spmd_core.answers.search_lines import search_lines
+from spmd_core.answers.serving_chips import kinds_table
 from spmd_core.answers.serving_kept import (
     kept_serving,
     served_points_json,
@@ -40,6 +41,7 @@ from spmd_core.answers.serving_sheet import (
     better_point,
     chosen_for,
     compiled_steps,
+    copies_figure,
     load_words,
     served_chips,
     served_mesh,
@@ -106,6 +108,7 @@ __all__ = [
     "communicated",
     "compiled_steps",
     "context_headline",
+    "copies_figure",
     "devices_text",
     "differing",
     "even_mark",
@@ -113,6 +116,7 @@ __all__ = [
     "five_figures",
     "kept_ranking",
     "kept_serving",
+    "kinds_table",
     "layout_lines",
     "load_words",
     "parts_table",

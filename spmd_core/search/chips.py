@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from spmd_core.base import refuse, shorten
+from spmd_core.base import RequestError, refuse, shorten
 from spmd_core.machine import CHIPS, GPUS, Topology, get_topology, kind_of, legal_shapes
 from spmd_core.plan import STAGE
 
@@ -66,9 +66,16 @@ def _by_kind(text: str) -> str:
 
 
 def generations(words: Iterable[str], slices: str = "fewest") -> list[str]:
-    """The generations that such words name, each once; RequestError as above."""
-    listed = (each.chip.generation for text in words for each in read_chips(text, slices))
-    return sorted(set(listed))
+    """The generations that such words name, each once; RequestError with each word that names none."""
+    listed, refused = set[str](), []
+    for text in words:
+        try:
+            listed.update(each.chip.generation for each in read_chips(text, slices))
+        except RequestError as error:
+            refused.append(str(error))
+    if refused:
+        raise RequestError("; ".join(refused))
+    return sorted(listed)
 
 
 def _topologies(generation: str, least: int, most: int, slices: str) -> list[Topology]:

@@ -142,7 +142,7 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
             raise refuse(f"{name}={shorten(text)}", "is too long", fix)
         if not text.strip(", ") and name in ("model", "chips"):
             raise refuse(f"serve without {name}", "is incomplete", "name a model, and chips")
-    chips = tuple(dict.fromkeys(filter(None, map(str.strip, given["chips"].split(",")))))
+    chips = _chips(given["chips"])
     load = ServingLoad(
         _lengths("input", given["input"]),
         _lengths("output", given["output"]),
@@ -168,6 +168,12 @@ def read_serving(form: Mapping[str, Any]) -> ServingQuestion:
         read_prices(given["price"], generations(chips)) if given["price"] else (),
         _mesh(given["mesh"], given["model"], chips) if given["mesh"] else None,
     )
+
+
+def _chips(text: str) -> tuple[str, ...]:
+    chips = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    generations(chips)  # RequestError with every word that names none
+    return chips
 
 
 def _mesh(text: str, model: str, chips: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

@@ -73,7 +73,7 @@ class SweepPoint:
     host_capacity_bytes: int = 0
     host_bytes: int | None = None
     meshes_tried: int | None = None  # of which its mesh is the best
-    instead: str | None = None  # its mesh, and why it is not the one that was asked
+    instead: str | None = None  # its mesh, and why it replaces the resized one
 
     @property
     def is_too_large(self) -> bool:
@@ -166,7 +166,7 @@ def _point(sweep: Sweep, value: Value) -> SweepPoint:
 
 
 def _divided(point: SweepPoint) -> SweepPoint:
-    """Returns a point too large for a mesh that leaves its weights whole with the best mesh of its chips."""
+    """Returns a point, on the best mesh of its chips if its own replicates weights and does not fit."""
     plan = point.experiment.plan if point.experiment else None
     if plan is None or not point.is_too_large or not (why := undivided_axes(plan)):
         return point

@@ -7,6 +7,8 @@ import pytest
 from spmd_core.answers import (
     PART_NAMES,
     SERVING_LOADS,
+    copies_figure,
+    kinds_table,
     served_mesh,
     serving_figures,
     serving_headline,
@@ -14,7 +16,9 @@ from spmd_core.answers import (
     serving_table,
     why_not_served,
 )
+from spmd_core.answers.serving_chips import served_kinds
 from spmd_core.base import RequestError, bytes_text
+from spmd_core.plan import ServedPlan
 from spmd_core.search import CompiledDecode, ServingQuestion, read_serving, serve, with_compiled
 from spmd_core.sweeps.serving import decode_experiment
 from spmd_core.time import Lengths, ServingLoad
@@ -352,3 +356,33 @@ def test_where_nothing_holds_the_weights_the_mesh_that_lacks_least_is_first(mode
     assert not any(row.served for row in rows)
     order = [(row.chips, row.pool.weights) for row in rows if row.pool]
     assert order == sorted(order) and len({weights for _, weights in order}) > 2
+
+
+def test_each_kind_that_is_asked_has_a_row_with_its_best_or_why_none():
+    asked = replace(ASKED, chips=("v5e:4", "v6e:4", "b200:2"), tpot_s=0.03, ttft_s=None)
+    asked = replace(asked, price=(("v5e", 1.2), ("v6e", 2.7), ("b200", 5.5)))
+    found = serve(asked)
+    kinds = {each.kind: each for each in served_kinds(found)}
+    assert [*kinds] and {*kinds} == {"v5e", "v6e", "b200"}
+    assert next(iter(kinds.values())).row is found.lead
+    table = kinds_table(found)
+    assert len(table.rows) == 3 and all(cell.text for cell in table.column("Limits"))
+    for each in kinds.values():
+        own = [row for row in found.rows if row.plan.topology.chip.generation == each.kind]
+        assert each.row in own if each.row else not any(row.served for row in own)
+    fp8 = serve(replace(ASKED, chips=("v5e:8", "h100:8"), weights_dtypes=("fp8",), price=()))
+    (left,) = [each for each in served_kinds(fp8) if each.kind == "v5e"]
+    assert left.row is None and left.why == "it has no unit for fp8"
+
+
+def test_weights_are_over_the_mesh_of_a_replica_and_copied_over_replicas():
+    plan = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x4", mesh=(("data", 2), ("tensor", 2)))
+    assert copies_figure(plan)[1:3] == ("sharded over 4 chips", "2 copies")
+    alone = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=(("tensor", 1),))
+    assert copies_figure(alone)[1:3] == ("on each chip", "4 copies")
+
+
+def test_all_words_that_name_no_chips_are_named():
+    with pytest.raises(RequestError) as refused:
+        read_serving({"model": "qwen3-8b", "chips": "v6e:7, foo:3"})
+    assert "v6e:7" in str(refused.value) and "foo:3" in str(refused.value)

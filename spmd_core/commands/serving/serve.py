@@ -13,6 +13,7 @@ from spmd_core.answers import (
     SPLITS,
     apart_headline,
     kept_serving,
+    kinds_table,
     served_points_headline,
     served_points_json,
     serving_assumptions,
@@ -174,6 +175,8 @@ def _lines(answer: ServingAnswer) -> list[str]:
         step = lead.served.step
         parts = {PART_NAMES[name]: each for name, each in step.parts.items()}
         lines += bars("A decode step", parts, step.seconds)
+    if len((kinds := kinds_table(answer)).rows) > 1:
+        lines += ["", *sheet_lines(kinds)]
     lines += ["", *sheet_lines(serving_table(answer, _ROWS))]
     if answer.by_load:
         lines += ["", *sheet_lines(SERVING_LOADS.table(answer.by_load, "screen"))]

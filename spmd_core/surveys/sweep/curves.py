@@ -106,8 +106,8 @@ def _too_large(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
 
 def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
     """What else a sweep shows, what does not fit, and what it assumes, a sentence each."""
-    said = sweep_headline(sweep, rows)
-    more = [words for words in list(_sentences(sweep, rows))[1:] if words not in said]
+    answer = sweep_headline(sweep, rows)
+    more = [words for words in list(_sentences(sweep, rows))[1:] if words not in answer]
     return [*more, *scaling_notes(sweep, rows)]
 
 

@@ -24,7 +24,7 @@ from spmd_lab.ui.charts.base import (
 from spmd_lab.ui.charts.colors import BEST
 
 TIME, BUS, ALGORITHM = QUANTITIES = ("Time", "Bus bandwidth", "Algorithm bandwidth")
-_TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time (µs)"}
+_TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
 _HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has room beside a line
@@ -153,6 +153,8 @@ def _axes(points: Points, quantity: str, reach: float) -> tuple[Spec, Spec]:
         "domain": [lowest, max(highest, (1.6 if reach else 1.4) * most)],
     }  # room for a label
     axis = {"format": ",.3~r", "values": steps}
+    if quantity == TIME:
+        axis |= {"labelExpr": _TIME_LABELS}
     return x, base.quantity("y", title=f"{_TITLES[quantity]}, log", scale=y_scale, axis=axis)
 
 
@@ -310,6 +312,10 @@ BYTES_LABELS = (  # of an axis
     "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : "
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
     "datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value + ' B'"
+)
+_TIME_LABELS = (  # of microseconds
+    "datum.value >= 1e6 ? datum.value / 1e6 + ' s' : "
+    "datum.value >= 1e3 ? datum.value / 1e3 + ' ms' : datum.value + ' µs'"
 )
 _BYTES_SCALE = {"type": "log", "base": 2, "nice": False}
 _BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}

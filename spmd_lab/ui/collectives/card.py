@@ -125,7 +125,7 @@ def _figures(
     known = seconds_text(_seconds(point))
     of = "median" * bool(point.time_s)
     if span:
-        of = f"{known} by the data sheet, up to {span[1]:.2f}× in published runs"
+        of = f"{known} at 90% of the links' rate, up to {span[1]:.2f}× in published runs"
     elif topology and not point.time_s:
         of = "no range: no times of such links are published"
     yield Figure("Time", _span(point, span) or known, of)

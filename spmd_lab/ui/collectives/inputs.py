@@ -16,7 +16,7 @@ from spmd_core.workloads import (
     chosen_kinds,
     get_workload,
 )
-from spmd_lab.ui import forms, inputs, mesh_fields, state
+from spmd_lab.ui import choices, forms, inputs, mesh_fields, state
 from spmd_lab.ui.collectives import typed
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form
@@ -91,7 +91,16 @@ def _swept(now: Form) -> str:
     low, high = (
         st.session_state.get(state.key(SCREEN, name)) or _shown(name, now) for name in _ENDS
     )
-    return f"Sizes, kinds: {plain(low)} to {plain(high)}"
+    return f"Sizes, kinds: {plain(f'{low} to {high}{_beyond(high)}')}"
+
+
+def _beyond(largest: str) -> str:
+    """Returns the size that is chosen beside those of the sweep, where it is larger."""
+    try:
+        size, most = typed.read_size(choices.now(choices.SIZE)), typed.read_size(largest)
+    except RequestError:
+        return ""
+    return f", and {bytes_text(size)}" * (size > most)
 
 
 def _shown(name: str, now: Form) -> str:

@@ -1,6 +1,6 @@
 """Predict's mode for serving: the question in five fields, its answer, a picture, tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import escape
 
@@ -14,6 +14,8 @@ from spmd_core.answers import (
     apart_headline,
     chosen_for,
     compiled_steps,
+    copies_figure,
+    kinds_table,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -22,13 +24,14 @@ from spmd_core.answers import (
     serving_table,
     why_not_served,
 )
-from spmd_core.base import RequestError, between, bytes_text, seconds_text, span_text
+from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text, span_text
 from spmd_core.machine import CHIPS
 from spmd_core.plan import MXFP4, SERVED_DTYPES, model_names
 from spmd_core.search import (
     SERVING_FORM,
     ServingAnswer,
     ServingQuestion,
+    ServingRow,
     generations,
     read_serving,
     serve,
@@ -218,14 +221,10 @@ def _headline(answer: ServingAnswer) -> None:
     shares = pool.weights / room, used / room, reserved / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), waits)
-    free = Figure("Free for cache", bytes_text(max(0, pool.cache - used)))
-    weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
-    dtypes = Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
-    question = answer.question  # without limits the headline names what is ranked by
-    chosen = [chosen_for(question)] * bool(question.tpot_s or question.ttft_s)
-    has_range = bool(served.output_times(question.load))  # a rate that it keeps up with has none
+    has_range = bool(
+        served.output_times(answer.question.load)
+    )  # a rate that it keeps up with has none
     more = f"{RANGE} {made.more}" if has_range else made.more
-    of = [*chosen, Figure("On", chips.more), free, dtypes, binds]
     draw_figures(
         [
             made._replace(title=f"Output {made.title.lower()}", more=more),
@@ -233,11 +232,26 @@ def _headline(answer: ServingAnswer) -> None:
             first,
             memory,
         ],
-        of,
+        [*_of(answer.question, lead, pool.cache - used), Figure("On", chips.more), binds],
     )
 
 
+def _of(question: ServingQuestion, lead: ServingRow, free: float) -> Iterator[Figure]:
+    """Yields what the figures of the best sharding are of."""
+    if question.tpot_s or question.ttft_s:  # without limits the headline names what is ranked by
+        yield chosen_for(question)
+    yield Figure("Tokens/s of all chips", number_text(lead.per_chip * lead.chips))
+    yield copies_figure(lead.plan)
+    yield Figure("Free for cache", bytes_text(max(0, round(free))))
+    weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
+    yield Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
+
+
 def _details(answer: ServingAnswer) -> None:
+    kinds = kinds_table(answer)
+    if len(kinds.rows) > 1:
+        st.subheader("Each kind of chips, at its best", anchor=False)
+        run_answer.draw_filled(kinds)
     if answer.by_load:
         _loads(answer)
     with st.expander("Each mesh", key="serving-meshes"):

@@ -95,7 +95,7 @@ def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(da
     screen = opened("collectives")
     (words,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
     low, high = map(float, re.search(r"([\d.]+) to ([\d.]+) µs", figures(screen)["Time"]).groups())
-    time = float(re.search(r"<small>([\d.]+) µs by", words)[1])
+    time = float(re.search(r"<small>([\d.]+) µs at 90% of the links' rate", unescape(words))[1])
     assert low == pytest.approx(time, abs=0.5)
     assert high == pytest.approx(published_span()[1] * time, rel=0.01)
     # two links a device of 50 GB/s
@@ -277,3 +277,17 @@ def test_the_command_has_the_ranges_of_the_screen(data_folder, target):
     sentence, _ = sweep_words(points, target=experiment.place)
     assert f"All-reduce reaches {shown['Bus bandwidth']} over x (16.0 MiB)." in sentence
     assert (" to " in sentence) == target.startswith("tpu")
+
+
+def test_a_size_beyond_the_sweep_is_beside_its_fields_and_times_have_their_units(data_folder):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    code = link.encode(parse_experiment(asked))
+    screen = opened("collectives", experiment=code, view="Time", bytes="1.0 GiB")
+    heads = [each.label.replace("\\", "") for each in screen.expander]
+    assert any(each.endswith("16.0 MiB, and 1.0 GiB") for each in heads), heads
+    curve = charts(screen)[0]
+    axis = next(layer["encoding"]["y"] for layer in curve["layer"] if "y" in layer["encoding"])
+    assert "' ms'" in axis["axis"]["labelExpr"] and "µs" not in axis["title"]
+    plain = opened("collectives", experiment=code)
+    heads = [each.label.replace("\\", "") for each in plain.expander]
+    assert any(each.endswith("to 16.0 MiB") for each in heads), heads

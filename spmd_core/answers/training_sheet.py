@@ -29,7 +29,7 @@ from spmd_core.sweeps import (
     measure,
 )
 from spmd_core.terms import chip_title, listed, money_text
-from spmd_core.words import RANGE, bound_words, days_text
+from spmd_core.words import RANGE, bound_by, days_text
 
 _BEST = {  # of the best row, of one that needs so many times as much, and of one that needs as much
     "chips": ("fewest", "× the chips", "as few"),
@@ -37,6 +37,7 @@ _BEST = {  # of the best row, of one that needs so many times as much, and of on
     "dollars": ("cheapest", "× the dollars", "as cheap"),
 }
 _MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
+_MAY_MISS, _UNPRICED = ", may miss", "no price"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
 _MOST_ALIKE = 1.25
 
@@ -56,7 +57,7 @@ def five_figures(
     """Returns chips, mesh, step, days, dollars where there is a price, and what binds, of a plan that is
     estimated or compiled.
     """
-    topology, bound = plan.topology, bound_words(step.shares_s).removeprefix("largest share ")
+    topology, bound = plan.topology, bound_by(step).removeprefix("largest share ")
     value, _, share = bound.partition(" (")
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
     binds = f"{share.removesuffix(')')} of the step" if share else causal
@@ -125,13 +126,20 @@ def _headline(answer: TrainingAnswer) -> str:
         if len(answer.rows) == 1:
             return f"{numbered(chips, 'chip')} of {name}: {takes}."
         return f"Of {numbered(chips, 'chip')} each, {name} is fastest: {takes}."
+    return _within(answer, best, f", {beside}" if others else "")
+
+
+def _within(answer: TrainingAnswer, best: TrainingRow, beside: str) -> str:
+    """Returns the answer of a deadline that is kept."""
+    assert best.run and best.plan and answer.question.days
+    first = ("About cheapest" if beside else "Cheapest") if answer.by == "dollars" else "Fewest"
+    doubt = _MAY_MISS if answer.question.may_miss(best.run) else ""
+    chips = f"{best.plan.topology.chips:,} {chip_title(best.kind)}"
+    takes = days_text(best.run.days.estimate) + doubt
+    paid = f", {money_text(best.run.money)}" if best.run.money is not None else ""
     of = f"{best.plan.tokens:,} tokens a step"
-    if answer.by == "dollars":
-        first, within = "About cheapest" if others else "Cheapest", days_text(question.days)
-        money = money_text(best.run.money)
-        more = f", {beside}" if others else ""
-        return f"{first} within {within}: {chips:,} {name}, {takes}, {money}, {of}{more}."
-    return f"Fewest within {days_text(question.days)}: {chips:,} {name}, {takes}, {of}."
+    within = days_text(answer.question.days)
+    return f"{first} within {within}: {chips}, {takes}{paid}, {of}{beside}."
 
 
 def _not_met(answer: TrainingAnswer) -> str:
@@ -199,6 +207,11 @@ def mark_of(least: float, most: float) -> str:
 
 
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
+    doubt = _MAY_MISS if row.run and row.meets and answer.question.may_miss(row.run) else ""
+    return _verdict(answer, row) + doubt
+
+
+def _verdict(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row in answer.even:
         return even_mark(answer)
     best, (is_best, more, alike) = answer.best, _BEST[answer.by]
@@ -208,6 +221,8 @@ def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
         return row.refusal.partition(": ")[0] + _too_much(row.step)
     if best is None or not row.meets:
         return _MISSES
+    if answer.by == "dollars" and not row.price:
+        return _UNPRICED
     times = number_text(measure(row, answer.by) / measure(best, answer.by))
     return alike if times == "1" else f"{times}{more}"
 
@@ -218,6 +233,10 @@ def _too_much(step: Prediction | None) -> str:
     if held is None or not held.peak or held.peak <= held.capacity:
         return ""
     return f": {bytes_text(held.peak)} of {bytes_text(held.capacity)} per device"
+
+
+def _days_range(run: TrainingCost) -> str:
+    return between(number_text(run.days.low), number_text(run.days.high))
 
 
 class _Marked(NamedTuple):
@@ -233,6 +252,7 @@ _SHEET: Sheet[_Marked] = Sheet(
         count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
         text("Tokens a step", lambda row: row.tokens),
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
+        text("Range", lambda row: _days_range(row.row.run) if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
         text(
@@ -244,9 +264,7 @@ _SHEET: Sheet[_Marked] = Sheet(
         ),
         text(
             "Bound by",
-            lambda row: (
-                bound_words(row.row.step.shares_s) if row.row.step and row.row.run else None
-            ),
+            lambda row: bound_by(row.row.step) if row.row.step and row.row.run else None,
         ),
         Column(
             "Causal MFU",

@@ -13,7 +13,7 @@ from spmd_core.terms import layout_headline, outcome_words, sweep_words
 from spmd_core.words import (
     RANGE,
     SHARDING,
-    bound_words,
+    bound_by,
     sharded_and_alone_s,
     sharding_verdict,
     short_verdict,
@@ -81,7 +81,7 @@ def verdict(facts: Result) -> Judged | None:
         return "wrong", numbered(count, "finding"), "fits" if first else ""
     if first is None or others:
         return None
-    return "fits", FITS, bound_words(first.shares_by_axis) if first.binds else ""
+    return "fits", FITS, bound_by(first) if first.binds else ""
 
 
 def _reached(facts: Result) -> str:

@@ -2,7 +2,7 @@
 
 from spmd_core.plan import sharding
 from spmd_core.plan.configs import MAX_CONFIG_BYTES, Config, read_config
-from spmd_core.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS, remat_words
+from spmd_core.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS, named_count, remat_words
 from spmd_core.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.plan.model_rules import (
     AXES,
@@ -80,6 +80,7 @@ __all__ = [
     "layer_weights",
     "link_refusal",
     "model_names",
+    "named_count",
     "parameter_share",
     "plan_notes",
     "read_config",

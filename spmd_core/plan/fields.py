@@ -47,6 +47,15 @@ def _short(names: Sequence[str]) -> str:
     return text.replace("query, key, value", "qkv").replace("mlp_up, mlp_gate", "mlp")
 
 
+def named_count(names: Sequence[str]) -> int:
+    """Returns how many names `remat_words` has of saved arrays.
+
+    >>> named_count(("query", "key", "value", "out"))
+    2
+    """
+    return _short(names).count(",") + bool(names)
+
+
 def _not_saved(name: str) -> str | None:
     return None if name in NAMES else "is not saved by a decoder's block"
 

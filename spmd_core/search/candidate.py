@@ -9,7 +9,7 @@ from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.facts import Estimate, Fits, StoredFact, possible
 from spmd_core.fields import Spec
 from spmd_core.machine import Capacity
-from spmd_core.plan import Plan
+from spmd_core.plan import Plan, named_count
 from spmd_core.search.neighborhood import Policy
 from spmd_core.time import MemoryEstimate, step_mfu
 
@@ -154,7 +154,8 @@ class Candidate:
         if self.step is None:
             return 0, 0, 0
         axes = sum(size > 1 for _, size in self.step.of_mesh.mesh)
-        return axes, len(self.step.policy.offload), len(self.step.policy.save)
+        policy = self.step.policy
+        return axes, named_count(policy.offload), named_count(policy.save)
 
     @property
     def mfu(self) -> float | None:

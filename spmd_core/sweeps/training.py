@@ -64,6 +64,10 @@ class TrainingQuestion:
         in_time = self.days is None or run.days.estimate <= self.days
         return in_time and (self.budget is None or (run.money or 0.0) <= self.budget)
 
+    def may_miss(self, run: TrainingCost) -> bool:
+        """Returns True if the estimate of a run keeps the deadline, and the end of its range does not."""
+        return self.days is not None and run.days.estimate <= self.days < run.days.high
+
     def check(self) -> None:
         """Raises RequestError where the question has no answer."""
         if sum(each is not None for each in (self.chips, self.days or self.budget)) != 1:
@@ -117,12 +121,13 @@ class TrainingAnswer:
 
     @cached_property
     def by(self) -> str:
-        """What the best row has the least of: dollars of a deadline where all have a price, else
-        chips; days of a budget or a number of chips."""
+        """What the best row has the least of: dollars of a deadline where two that keep it have a
+        price, else chips; days of a budget or a number of chips."""
         if self.question.days is None:
             return "days"
-        timed = [row for row in self.rows if row.run]
-        return "dollars" if timed and all(row.price for row in timed) else "chips"
+        kept = [row for row in self.rows if row.meets]
+        priced = sum(bool(row.price) for row in kept)
+        return "dollars" if priced and priced in (len(kept), max(priced, 2)) else "chips"
 
     @cached_property
     def best(self) -> TrainingRow | None:
@@ -136,8 +141,9 @@ class TrainingAnswer:
         """
 
         def key(row: TrainingRow) -> tuple[float, ...]:
+            is_unknown = self.by == "dollars" and not row.price
             measured = (measure(row, by) for by in (self.by, "days") if row.run)
-            return (row.run is None, not row.meets, *measured)
+            return (row.run is None, not row.meets, is_unknown, *measured)
 
         return tuple(sorted(self.rows, key=key))
 
@@ -149,7 +155,8 @@ class TrainingAnswer:
         if self.best is None or self.by == "chips":
             return ()
         most = _span(self.best, self.by)[1]
-        rows = tuple(row for row in self.ordered if row.meets and _span(row, self.by)[0] <= most)
+        known = (row for row in self.ordered if row.meets and (self.by == "days" or row.price))
+        rows = tuple(row for row in known if _span(row, self.by)[0] <= most)
         return rows if len(rows) > 1 else ()
 
     @cached_property

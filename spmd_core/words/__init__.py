@@ -14,6 +14,7 @@ from spmd_core.words.origins.set_by import all_set_by_words, named_words, other_
 from spmd_core.words.predictions import (
     KINDS,
     RANGE,
+    bound_by,
     bound_shares,
     bound_words,
     days_text,
@@ -70,6 +71,7 @@ __all__ = [
     "RANGE",
     "SHARDING",
     "all_set_by_words",
+    "bound_by",
     "bound_shares",
     "bound_words",
     "collective_words",

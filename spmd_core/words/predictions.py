@@ -98,7 +98,7 @@ def headline(prediction: Prediction, step: bool = True, plan: Plan | None = None
     mfu = mfu_words(prediction.mfu, prediction.mfu_causal)
     at = f" at {mfu}" if mfu else ""
     at += ", without MFU: FLOPs or peak are counted wrong" if prediction.impossible_mfu else ""
-    bound = f", {bound_words(prediction.shares_by_axis)}" if prediction.binds else ""
+    bound = f", {bound_by(prediction)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
     return f"{what} {seconds_text(time.estimate)}{at}{bound}. {held_words(prediction)}."
 
@@ -129,8 +129,16 @@ def step_estimate(prediction: Prediction) -> str:
     return (
         f"About {seconds_text(time.estimate)} a step ({seconds_text(time.low)} to "
         f"{seconds_text(time.high)}) at {mfu_words(prediction.mfu, prediction.mfu_causal)}, "
-        f"{bound_words(prediction.shares_by_axis)}: estimate, not compiled."
+        f"{bound_by(prediction)}: estimate, not compiled."
     )
+
+
+def memory_parts(prediction: Prediction) -> dict[str, float]:
+    """Returns the bytes of an estimate that are live at its peak on a device, by what a reader calls
+    each part.
+    """
+    parts: Mapping[str, float] = prediction.before_compiling.get("parts", {})
+    return {_PARTS.get(name, name): size for name, size in parts.items() if size}
 
 
 def parts_words(parts: Mapping[str, float]) -> str:
@@ -192,6 +200,11 @@ def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
         return _BOUND[most]
     words, seconds = next(iter(by_words(shares).items()))
     return f"largest share {words}" + (f" ({seconds / total:.0%})" if share else "")
+
+
+def bound_by(prediction: Prediction, share: bool = True) -> str:
+    """Returns `bound_words` of a prediction, whose parts are those of its bar."""
+    return bound_words(prediction.shares_by_axis, share)
 
 
 def bound_shares(shares: Mapping[str, float]) -> str:

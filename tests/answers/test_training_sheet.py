@@ -127,11 +127,41 @@ def test_kinds_whose_intervals_meet_have_no_order(given, times, mark):
     assert {row.kind for row in meeting.even} == {best.kind, other.kind}
     assert mark in training_headline(meeting)
     assert len(training_headline(meeting).split()) <= 20
-    assert [cell.text for cell in training_table(meeting).column("Verdict")] == [mark] * 2
+    is_in_time = times * least <= given.get(
+        "days", 0
+    )  # by its estimate: its range ends in 1e9 days
+    marks = [cell.text for cell in training_table(meeting).column("Verdict")]
+    assert marks == [mark, mark + ", may miss" * is_in_time]
     assert set(training_json(meeting)["about_even"]) == {best.kind, other.kind}
     days = days.model_copy(update={"high": 1.04 * least})
     apart = replace(best, run=best.run.model_copy(update={"days": days}))
     assert TrainingAnswer(answer.question, (near, apart)).even == ()
+
+
+def test_two_priced_kinds_are_compared_by_dollars_and_one_without_a_price_is_named():
+    answer = train(TrainingQuestion(FORM, 1e12, 512, (*KINDS, "v6e"), days=60, price=PRICE))
+    priced = [row for row in answer.rows if row.price]
+    assert answer.best is min(priced, key=lambda row: row.run.money)
+    words = training_headline(answer)
+    assert words.startswith("Cheapest within 60 days: ")
+    assert money_text(answer.best.run.money) in words
+    marks = dict(zip((row.kind for row in answer.ordered), training_table(answer).column("Verdict"), strict=True))  # fmt: skip
+    assert marks["v6e"].text.startswith("no price") and answer.ordered[-1].kind == "v6e"
+    one = train(TrainingQuestion(FORM, 1e12, 512, KINDS, days=60, price=PRICE[:1]))
+    assert training_headline(one).startswith("Fewest within 60 days: "), "one is not compared"
+    assert "$" in training_headline(replace(one, rows=one.rows[:1]))
+
+
+def test_a_deadline_inside_the_range_of_days_may_be_missed():
+    answer = asked(days=30)
+    best = answer.best
+    for high, doubt in ((29.9, ""), (30.1, ", may miss")):
+        days = best.run.days.model_copy(update={"high": high})
+        row = replace(best, run=best.run.model_copy(update={"days": days}))
+        seen = TrainingAnswer(answer.question, (row,))
+        assert training_table(seen).column("Verdict")[0].text == f"fewest{doubt}"
+        assert (", may miss" in training_headline(seen)) is bool(doubt)
+        assert training_table(seen).column("Range")[0].text.endswith(number_text(high))
 
 
 def test_five_figures_of_a_plan():

@@ -31,7 +31,7 @@ from spmd_core.terms import (
 )
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.trials import remedy_lines
-from spmd_core.words import bound_words, in_sentences, parts, predictions
+from spmd_core.words import bound_by, in_sentences, parts, predictions
 
 _BAR, _SMALL = 40, 0.005  # characters of a bar, and the share that is worth one
 
@@ -266,7 +266,7 @@ def _row_json(row: TrainingRow) -> Mapping[str, Any]:
         "step_s": run and step and step.predicted_s and step.predicted_s.model_dump(),
         "training_run": run and run.model_dump(),
         "price_per_chip_hour": row.price,
-        "binds": run and step and bound_words(step.shares_s),
+        "binds": run and step and bound_by(step),
         "mfu_causal": step.mfu_causal if run and step else None,
         "peak_bytes": step and step.memory_bytes.peak,
         "fit": step and step.fit,

@@ -71,6 +71,8 @@ KINDS = {  # in the order of a legend
     "loop": "#6c7686",
 }
 
+HELD = ("#46618c", "#7f9cc9", "#c58a3a", "#8a6fb0", "#5f9a86", "#a3a9b3")  # of parts of memory
+UNUSED = "light-dark(#e6eaf0, #2a3442)"
 
 # of each marker in Vega: a name, or a path within 1 of the middle, a hollow one with its hole turned
 _SHAPES: dict[str, str] = dict(

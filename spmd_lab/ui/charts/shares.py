@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import accumulate, pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 from zlib import crc32
 
-from spmd_core.base import number_text, seconds_text, sums_by_key
+from spmd_core.base import bytes_text, number_text, seconds_text, sums_by_key
 from spmd_core.facts import Estimate, Prediction
 from spmd_core.words import RANGE, part_kind, parts
 from spmd_lab.ui.charts import colors
@@ -85,7 +86,7 @@ _NAMED = (
 )
 _RANGE = f", ├─┤ {RANGE}"
 _WAITS = ": the chip waits for it"
-_OTHER = "other"
+_OTHER, _FREE = "other", "free"
 _SEEN = 0.004  # of a bar: a thinner part is no color that a legend could name
 _NAMED_FROM = 0.01  # of a bar of several: what is thinner in each is one part
 
@@ -147,13 +148,57 @@ def split_bar(named: Mapping[str, float]) -> str:
         "other": colors.KINDS["loop"],
         _thin("exposed"): _mixed(colors.KINDS["exposed"], 0.7),
     }
-    bar = "".join(f'<i style="flex:{shares[e]};background:{color[e]}"></i>' for e in seen)
-    legend = "".join(
-        f'<li title="{seconds_text(seconds)}{_WAITS * part.startswith("exposed")}">'
-        f'<i style="background:{color[part]}"></i>'
-        f"{escape(part)} <b>{shares[part] / 10:.1f}%</b></li>"
+    return _split(
+        _Part(
+            part,
+            shares[part],
+            color[part],
+            f"{shares[part] / 10:.1f}%",
+            seconds_text(seconds) + _WAITS * part.startswith("exposed"),
+        )
         for part, seconds in seen.items()
-        if shares[part]
+    )
+
+
+def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
+    """Returns HTML of one bar of the bytes that a device holds at the peak, each part named below it
+    with its bytes, and what is free of `capacity`; parts too thin for the eye are one.
+    """
+    total = max(sum(parts.values()), capacity)
+    seen = sums_by_key(
+        (name if size > _SEEN * total else _OTHER, size) for name, size in parts.items() if size
+    )
+    free = capacity - sum(parts.values())
+    named = [*seen.items(), *([(_FREE, free)] if free > 0 else [])]
+    colored = dict(zip(seen, colors.HELD, strict=False)) | {_FREE: colors.UNUSED}
+    return _split(
+        _Part(
+            name,
+            round(1000 * size / total),
+            colored[name],
+            bytes_text(size),
+            f"{size / capacity:.0%} of {bytes_text(capacity)}",
+        )
+        for name, size in named
+    )
+
+
+class _Part(NamedTuple):
+    name: str
+    share: int  # thousandths of the bar
+    color: str
+    value: str
+    more: str
+
+
+def _split(parts: Iterable[_Part]) -> str:
+    named = [*parts]
+    bar = "".join(f'<i style="flex:{each.share};background:{each.color}"></i>' for each in named)
+    legend = "".join(
+        f'<li title="{each.more}"><i style="background:{each.color}"></i>'
+        f"{escape(each.name)} <b>{each.value}</b></li>"
+        for each in named
+        if each.share
     )
     return f'<div class="split"><div>{bar}</div><ul>{legend}</ul></div>'
 

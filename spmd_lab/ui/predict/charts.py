@@ -7,6 +7,7 @@ from spmd_core.base import bytes_text, number_text, seconds_text, span_text
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.terms import chip_title, money_text
+from spmd_core.words import RANGE
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -80,6 +81,7 @@ def _beside(side: str) -> Spec:
     return {"type": "text", "opacity": 0.8, **place, **INK}
 
 
+_SPAN_RULE = {"type": "rule", "strokeWidth": 2, "opacity": 0.5, **INK}  # of an 80% range
 _CHIPS_HEIGHT = 34
 _BEST, _FRONT_DOT, _OTHER = "best", "on the front", "others"
 _MARKS = {_BEST: "#3b76c4", ABOUT_EVEN: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER: "#a9b4c2"}
@@ -100,9 +102,16 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
     if is_priced:
         return _price_chart(priced, color | {"legend": TOP}, tips)
-    days = quantity("days", title="days", axis={"grid": False})
-    y = rows_axis([str(row["row"]) for row in rows])
     wanted = answer.question.days
+    # labels of the longest bar need the rest, on a phone too
+    top = 1.6 * max([wanted or 0.0, *(each.run.days.high for each in answer.rows if each.run)])
+    days = quantity(
+        "days",
+        title=f"days, ├─┤ {RANGE}",
+        axis={"grid": False},
+        scale={"domain": [0, top], "nice": False},
+    )
+    y = rows_axis([str(row["row"]) for row in rows])
     text = {"type": "text", "align": "left", "dx": 6, **INK}
     layers = [
         layer(
@@ -113,13 +122,11 @@ def training_chart(answer: TrainingAnswer) -> Spec:
             color=color | {"legend": None},  # the labels name the best
             tooltip=tips,
         ),
-        layer(rows, text, x=days, y=y, text={"field": "label"}),
+        layer(rows, _SPAN_RULE, x=days | {"field": "low"}, x2={"field": "high"}, y=y),
+        layer(rows, text, x=days | {"field": "high"}, y=y, text={"field": "label"}),
     ]
     if wanted and rows:
         layers.append(layer([{"days": wanted, "words": "deadline"}], _LIMIT | INK, x=days))
-    # labels of the longest bar need the rest, on a phone too
-    top = 1.6 * max([wanted or 0.0, *(each.run.days.estimate for each in answer.rows if each.run)])
-    days["scale"] = {"domain": [0, top], "nice": False}
     return layered(layers, {"step": _CHIPS_HEIGHT})
 
 
@@ -143,6 +150,8 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         yield {
             "row": name,
             "days": each.run.days.estimate,
+            "low": each.run.days.low,
+            "high": each.run.days.high,
             "dollars": each.run.money,
             "mark": mark,
             "name": f"{chips} {name}",
@@ -155,7 +164,7 @@ def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
     x = quantity(
         "dollars", title="dollars", axis={"format": "$~s"}, scale={"zero": False, "padding": 40}
     )
-    y = quantity("days", title="days", scale={"zero": False, "padding": 25})
+    y = quantity("days", title=f"days, ├─┤ {RANGE}", scale={"zero": False, "padding": 25})
     front = [row for row in rows if row["mark"] != _OTHER]
     line = {
         "type": "line",
@@ -169,6 +178,7 @@ def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
     )
     layers = [
         layer(front, line, x=x, y=y),
+        layer(rows, _SPAN_RULE, x=x, y=y | {"field": "low"}, y2={"field": "high"}),
         layer(rows, dot, x=x, y=y, color=color, tooltip=tips),
         layer(rows, text, x=x, y=y, text={"field": "name"}),
     ]

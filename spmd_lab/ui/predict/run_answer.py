@@ -26,7 +26,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_words, days_text, predictions, tokens_text
+from spmd_core.words import bound_by, days_text, predictions, tokens_text
 from spmd_lab.ui import cards, exports, price, state
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
@@ -50,7 +50,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     verb = "Fits" if shown.compiled else shown.fit.capitalize()
     chips = f"{plan.topology.chips:,} {chip_title(kind)}"
     kept, is_kept = _limit_words(run)
-    parts = (f"{verb} on {chips}", kept, bound_words(shown.shares_s))
+    parts = (f"{verb} on {chips}", kept, bound_by(shown))
     answer = plain(f"{', '.join(filter(None, parts))}.")
     headline = answer if is_kept and verb != "May not fit" else f":red[{answer}]"
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
@@ -64,6 +64,8 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([time, *dollars, step, held_figure(shown)], of)
     st.html(shares.split_bar(predictions.parts(shown)))
+    if not shown.compiled and (held := predictions.memory_parts(shown)):
+        st.html(shares.memory_bar(held, shown.memory_bytes.capacity))
     return row
 
 
@@ -103,8 +105,9 @@ def _limit_words(run: TrainingCost) -> tuple[str, bool]:
     if value is None:
         return "", True
     if by == "days":
-        is_kept = run.days.estimate <= value
-        return f"{'keeps' if is_kept else 'misses'} {days_text(value)}", is_kept
+        is_kept, is_sure = run.days.estimate <= value, run.days.high <= value
+        verb = "keeps" if is_sure else "may miss" if is_kept else "misses"
+        return f"{verb} {days_text(value)}", is_kept
     if run.money is None:
         return "a budget needs a price", False
     is_kept = run.money <= value
@@ -123,7 +126,7 @@ def known_by(plan: Plan, compiled: Prediction) -> None:
         ],
         "Days": [number_text(run.days.estimate) if run else "–" for run in runs],
         "Dollars": [money_text(run.money if run else None) for run in runs],
-        "Bound by": [bound_words(step.shares_s) for step in rows.values()],
+        "Bound by": [bound_by(step) for step in rows.values()],
         "Causal MFU": [f"{s.mfu_causal:.1%}" if s.mfu_causal else "–" for s in rows.values()],
         "Memory": [bytes_text(step.memory_bytes.peak) for step in rows.values()],
     }

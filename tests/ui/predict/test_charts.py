@@ -5,11 +5,14 @@ import re
 import altair
 import pytest
 
+from spmd_core.base import bytes_text
 from spmd_core.facts import Estimate
 from spmd_core.machine import get_topology
 from spmd_core.sweeps import TrainingQuestion, train
+from spmd_core.time import estimate_step
 from spmd_core.words import parts
-from spmd_core.words.predictions import by_words, share_words
+from spmd_core.words.predictions import by_words, memory_parts, share_words
+from spmd_core.workloads import parse_plan
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.predict import charts, torus_chart
 from tests.ui.predictions import TOO_LARGE, prediction
@@ -84,22 +87,41 @@ def test_parts_are_named_for_readers():
     assert share_words("matmul") == "matrix products"
 
 
+def test_a_memory_bar_has_each_part_and_what_is_free():
+    plan = parse_plan({"model": "llama-3.1-8b", "target": "tpu:v5e:16x16", "mesh": {"fsdp": 256}, "batch_per_device": 2, "sequence": 8192})  # fmt: skip
+    step = estimate_step(plan)
+    parts, capacity = memory_parts(step), step.memory_bytes.capacity
+    assert sum(parts.values()) == pytest.approx(step.memory_bytes.peak, rel=1e-6)
+    text = re.sub("<[^>]*>", "|", shares.memory_bar(parts, capacity))
+    for name, size in {**parts, "free": capacity - sum(parts.values())}.items():
+        seen = size > 0.004 * capacity
+        assert (f"|{name} |{bytes_text(size)}|" in text) is seen, (name, text)
+    assert "saved activations" in text and "kept by" not in text
+    full = shares.memory_bar({"parameters": 3 * 2.0**30, "gradients": 1.0}, 2**30)
+    assert "free" not in full and "other" not in full, "a part of no width has no name"
+    assert "300% of 1.0 GiB" in full
+
+
 def test_a_training_answer_is_bars_without_prices_and_a_front_with_them():
     form = {"model": "llama-3.1-8b", "sequence": 8192}
     kinds = ("v5e", "v5p", "h100")
     plain = train(TrainingQuestion(form, 1e12, 512, kinds, days=30))
-    bars, labels, deadline = charts.training_chart(plain)["layer"]
+    bars, spans, labels, deadline = charts.training_chart(plain)["layer"]
     shown = {row["row"]: row for row in bars["data"]["values"]}
     days = [row["days"] for row in shown.values()]
     assert {*shown} == {"v5e", "v5p", "H100"} and days == sorted(days)
     for row in plain.rows:
         name = "H100" if row.kind == "h100" else row.kind
         assert shown[name]["days"] == row.run.days.estimate
+        assert (shown[name]["low"], shown[name]["high"]) == (row.run.days.low, row.run.days.high)
         assert (shown[name]["mark"] == "best") is (row is plain.best)
     assert deadline["data"]["values"][0]["days"] == 30 and labels["mark"]["type"] == "text"
+    assert spans["encoding"]["x"]["field"] == "low" and spans["encoding"]["x2"]["field"] == "high"
+    assert spans["encoding"]["x"]["scale"] == bars["encoding"]["x"]["scale"]
     price = (("v5e", 1.2), ("v5p", 4.2), ("h100", 3.0))
     priced = train(TrainingQuestion(form, 1e12, 512, kinds, days=30, price=price))
-    front, dots, _ = charts.training_chart(priced)["layer"]
+    front, spans, dots, _ = charts.training_chart(priced)["layer"]
+    assert spans["encoding"]["y2"]["field"] == "high"
     assert {row["dollars"] for row in dots["data"]["values"]} == {
         row.run.money for row in priced.rows
     }

@@ -29,7 +29,7 @@ from spmd_core.sweeps import (
     measure,
 )
 from spmd_core.terms import chip_title, listed, money_text
-from spmd_core.words import RANGE, bound_by, days_text
+from spmd_core.words import RANGE, bound_by, days_text, deadline_text
 
 _BEST = {  # of the best row, of one that needs so many times as much, and of one that needs as much
     "chips": ("fewest", "× the chips", "as few"),
@@ -138,7 +138,7 @@ def _within(answer: TrainingAnswer, best: TrainingRow, beside: str) -> str:
     takes = days_text(best.run.days.estimate) + doubt
     paid = f", {money_text(best.run.money)}" if best.run.money is not None else ""
     of = f"{best.plan.tokens:,} tokens a step"
-    within = days_text(answer.question.days)
+    within = deadline_text(answer.question.days)
     return f"{first} within {within}: {chips}, {takes}{paid}, {of}{beside}."
 
 
@@ -150,7 +150,7 @@ def _not_met(answer: TrainingAnswer) -> str:
         without = "" if answer.question.form.get("offload") else " without offload"
         return f"Nothing here holds this step{without}: use more chips, or a smaller batch."
     question = answer.question
-    wanted = days_text(question.days) if question.days else money_text(question.budget)
+    wanted = deadline_text(question.days) if question.days else money_text(question.budget)
     least, by = ("cheapest", "dollars") if question.budget else ("fastest", "days")
     nearest = min(timed, key=lambda row: measure(row, by))
     assert nearest.run and nearest.plan

@@ -16,6 +16,7 @@ _PLATFORM = re.compile("^(tpu|gpu):")
 _COUNT = re.compile(r"([a-z0-9]+):(?:([0-9]{1,9}))?(\.\.)?([0-9]{1,9})?")
 ANY, CURRENT = "any", ("v5e", "v5p", "v6e", "tpu7x")  # of them any may be
 _SHAPE = re.compile(r"[a-z0-9]+[:-][0-9]+(?:x[0-9]+)*(?:\*[0-9]+)?")
+_NO_PLACE = " is not a place to run"
 _FIX = "write for example v5p:64, v5e:..256 for up to 256, any:..64, or v5p:4x4x4"
 
 
@@ -35,7 +36,7 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
         what = platform.upper() or "chips"
         raise refuse(f"chips {shorten(text)}", f"name no kind of {what}", f"use {', '.join(kinds)}")
     if (match is None or kind in GPUS) and _SHAPE.fullmatch(words):
-        return (get_topology(words),)
+        return (_built(text, words, kind),)
     generation, first, dots, last = match.groups() if match else (ANY, None, None, None)
     if (not first and not last) or (last and not dots):
         raise refuse(f"chips {shorten(text)}", "is not a number of chips", _FIX)
@@ -56,6 +57,17 @@ def read_chips(text: str, slices: str = "fewest") -> tuple[Topology, ...]:
             f"use {' or '.join(f'{generation}:{chips}' for chips in sorted(near))}",
         )
     return topologies
+
+
+def _built(text: str, words: str, kind: str) -> Topology:
+    """Returns the topology of a shape; RequestError of the chips, where that names other targets."""
+    try:
+        return get_topology(words)
+    except RequestError as error:
+        if kind not in CHIPS or _NO_PLACE not in str(error):
+            raise
+        rule = f"is no number of {CHIPS[kind].title}"
+        raise refuse(f"chips {shorten(text)}", rule, _FIX) from error
 
 
 def _by_kind(text: str) -> str:

@@ -341,6 +341,15 @@ def days_text(days: float) -> str:
     return _long(days) if days < 730 else numbered(days / 365, "year")
 
 
+def deadline_text(days: float) -> str:
+    """Returns a deadline in the unit that it was given in.
+
+    >>> deadline_text(30), deadline_text(0.01)
+    ('30 days', '0.01 days')
+    """
+    return numbered(days, "day")
+
+
 def _long(days: float) -> str:
     return numbered(days, "day") if days >= 1 else numbered(24 * days, "hour")
 

@@ -294,6 +294,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   .five > div + div b {{ min-height: 0; padding: 0; }}
 }}
 .split {{ padding-top: 1.2rem; }}
+.split > small {{ display: block; padding-bottom: 0.4rem; font-size: 0.82rem; color: var(--quiet); }}
 .split > ul:first-child {{ padding-top: 0; }}
 .split > div {{ display: flex; gap: 2px; height: 1.6rem; border-radius: 0.3rem; overflow: hidden; }}
 .split ul {{ display: flex; flex-wrap: wrap; gap: 0.2rem 1.5rem; list-style: none; margin: 0; padding: 0.6rem 0 0; font-size: 0.87rem; }}

@@ -406,6 +406,7 @@ def test_the_axis_of_experts_is_given_to_one_dim_of_an_array():
     ("changes", "sentence"),
     [
         ({"chips": ["v5p:60"]}, "is no number of chips of TPU v5p"),
+        ({"chips": ["h100:99999999"]}, "chips 'h100:99999999' is no number of NVIDIA H100 SXM"),
         ({"chips": ["any"]}, "chips 'any' is not a number of chips: write for example v5p:64"),
         ({"chips": ["gpu:8"]}, "chips 'gpu:8' is not a number of chips"),
         ({"chips": ["gpu:..8"]}, "chips 'gpu:..8' is not a number of chips"),

@@ -133,8 +133,8 @@ def has_room(sums: Sequence[float]) -> bool:
     return sums[0] > _ROOM * max(sums)
 
 
-def split_bar(named: Mapping[str, float]) -> str:
-    """Returns HTML of one bar of the seconds of named parts, each named below it with its share
+def split_bar(named: Mapping[str, float], title: str = "") -> str:
+    """Returns HTML of one bar of the seconds of named parts, below its title, each named below it with its share
     and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
     The shares add up to 100 %; one that rounds to nothing is not named.
     """
@@ -148,7 +148,7 @@ def split_bar(named: Mapping[str, float]) -> str:
         "other": colors.KINDS["loop"],
         _thin("exposed"): _mixed(colors.KINDS["exposed"], 0.7),
     }
-    return _split(
+    drawn = (
         _Part(
             part,
             shares[part],
@@ -158,6 +158,7 @@ def split_bar(named: Mapping[str, float]) -> str:
         )
         for part, seconds in seen.items()
     )
+    return _split(drawn, title)
 
 
 def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
@@ -171,16 +172,18 @@ def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
     free = capacity - sum(parts.values())
     named = [*seen.items(), *([(_FREE, free)] if free > 0 else [])]
     colored = dict(zip(seen, colors.HELD, strict=False)) | {_FREE: colors.UNUSED}
-    return _split(
+    of = f"of {bytes_text(capacity)}"
+    drawn = (
         _Part(
             name,
             round(1000 * size / total),
             colored[name],
             bytes_text(size),
-            f"{size / capacity:.0%} of {bytes_text(capacity)}",
+            f"{size / capacity:.0%} {of}",
         )
         for name, size in named
     )
+    return _split(drawn, f"Memory of a device at the peak, {of}")
 
 
 class _Part(NamedTuple):
@@ -191,7 +194,7 @@ class _Part(NamedTuple):
     more: str
 
 
-def _split(parts: Iterable[_Part]) -> str:
+def _split(parts: Iterable[_Part], title: str) -> str:
     named = [*parts]
     bar = "".join(f'<i style="flex:{each.share};background:{each.color}"></i>' for each in named)
     legend = "".join(
@@ -200,7 +203,8 @@ def _split(parts: Iterable[_Part]) -> str:
         for each in named
         if each.share
     )
-    return f'<div class="split"><div>{bar}</div><ul>{legend}</ul></div>'
+    head = f"<small>{escape(title)}</small>" if title else ""
+    return f'<div class="split">{head}<div>{bar}</div><ul>{legend}</ul></div>'
 
 
 def _thin(part: str) -> str:

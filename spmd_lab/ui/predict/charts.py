@@ -102,15 +102,7 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
     if is_priced:
         return _price_chart(priced, color | {"legend": TOP}, tips)
-    wanted = answer.question.days
-    # labels of the longest bar need the rest, on a phone too
-    top = 1.6 * max([wanted or 0.0, *(each.run.days.high for each in answer.rows if each.run)])
-    days = quantity(
-        "days",
-        title=f"days, ├─┤ {RANGE}",
-        axis={"grid": False},
-        scale={"domain": [0, top], "nice": False},
-    )
+    days = _days_axis(answer)
     y = rows_axis([str(row["row"]) for row in rows])
     text = {"type": "text", "align": "left", "dx": 6, **INK}
     layers = [
@@ -125,9 +117,17 @@ def training_chart(answer: TrainingAnswer) -> Spec:
         layer(rows, _SPAN_RULE, x=days | {"field": "low"}, x2={"field": "high"}, y=y),
         layer(rows, text, x=days | {"field": "high"}, y=y, text={"field": "label"}),
     ]
-    if wanted and rows:
+    if (wanted := answer.question.days) and rows:
         layers.append(layer([{"days": wanted, "words": "deadline"}], _LIMIT | INK, x=days))
     return layered(layers, {"step": _CHIPS_HEIGHT})
+
+
+def _days_axis(answer: TrainingAnswer) -> Spec:
+    ends = [each.run.days.high for each in answer.rows if each.run]
+    # labels of the longest bar need the rest, on a phone too
+    top = 1.6 * max([answer.question.days or 0.0, *ends])
+    scale = {"domain": [0, top], "nice": False}
+    return quantity("days", title=f"days, ├─┤ {RANGE}", axis={"grid": False}, scale=scale)
 
 
 def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:

@@ -102,15 +102,28 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
             _LINKED[name].keep("")
     with right:
         kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
-        if by == _CHIPS:
-            key = state.seed(state.key(SCREEN, "chips"), _chips(draft, kind))
-            given = (by, int(st.number_input("Chips", 1, MOST_CHIPS, key=key)), model)
-            _nearest(chosen, given[1])
-        else:
-            _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
-            given = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
-    _follow(draft, model, (kind, chosen), given)
+        chips = _limit_field(by, chosen, _chips(draft, kind))
+    if has_price():
+        price.field(chosen)
+    searched = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
+    _follow(draft, model, (kind, chosen), (by, chips, model) if chips else searched)
     return model
+
+
+def _limit_field(by: str, kind: str, now: int) -> int | None:
+    """Draws the field of what decides; returns the chips, None where they are searched."""
+    if by != _CHIPS:
+        _number(by, plain(by.capitalize()), _FIRST[by], 1.0)
+        return None
+    chips = _chips_field(now)
+    if not number_refusal():
+        _nearest(kind, chips)
+    return chips
+
+
+def has_price() -> bool:
+    """Returns True if the question itself needs a price: its field is among those of the question."""
+    return limit()[0] == _DOLLARS
 
 
 def _nearest(kind: str, shown: int) -> None:
@@ -124,12 +137,26 @@ def _nearest(kind: str, shown: int) -> None:
 def _number(name: str, label: str, first: float, step: float, least: float = 0.0) -> None:
     """Draws a field; where its number is none, the last one stays, and `number_refusal` is why."""
     key = state.seed(state.key(SCREEN, f"aside.{name}"), _LINKED[name].number() or first)
-    value = st.number_input(label, max_value=MOST[name], step=step, format="%g", key=key)
-    if value is not None and value < least:
-        rule = f"enter {least:g} or more, not {value:g}"
-        state.set_aside(SCREEN, "number", f"{label}: {rule}")
+    value = st.number_input(label, step=step, format="%g", key=key)  # a browser keeps back others
+    if value is not None and not least <= value <= MOST[name]:
+        _refuse(label, value, least, MOST[name])
     else:
         _LINKED[name].keep(f"{value:.12g}" if value else "")
+
+
+def _refuse(label: str, value: float, least: float, most: float) -> None:
+    rule = f"{least:,.12g} or more" if value < least else f"up to {most:,.12g}"
+    state.set_aside(SCREEN, "number", f"{label}: enter {rule}, not {value:,.12g}")
+
+
+def _chips_field(now: int) -> int:
+    """Draws the field of chips; where its number is none, returns the last one."""
+    key = state.seed(state.key(SCREEN, "chips"), now)
+    value = int(st.number_input("Chips", step=1, key=key))
+    if 1 <= value <= MOST_CHIPS:
+        return value
+    _refuse("Chips", value, 1, MOST_CHIPS)
+    return now
 
 
 def number_refusal() -> str | None:

@@ -26,7 +26,7 @@ from spmd_core.sheets import Table
 from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, training_run
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_by, days_text, predictions, tokens_text
+from spmd_core.words import bound_by, days_text, deadline_text, predictions, tokens_text
 from spmd_lab.ui import cards, exports, price, state
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
@@ -63,7 +63,7 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([time, *dollars, step, held_figure(shown)], of)
-    st.html(shares.split_bar(predictions.parts(shown)))
+    st.html(shares.split_bar(predictions.parts(shown), "Time of a step"))
     if not shown.compiled and (held := predictions.memory_parts(shown)):
         st.html(shares.memory_bar(held, shown.memory_bytes.capacity))
     return row
@@ -105,11 +105,11 @@ def _limit_words(run: TrainingCost) -> tuple[str, bool]:
     if value is None:
         return "", True
     if by == "days":
-        is_kept, is_sure = run.days.estimate <= value, run.days.high <= value
-        verb = "keeps" if is_sure else "may miss" if is_kept else "misses"
-        return f"{verb} {days_text(value)}", is_kept
+        is_kept = run.days.estimate <= value
+        verb = ("misses", "may miss", "keeps")[is_kept + (run.days.high <= value)]
+        return f"{verb} {deadline_text(value)}", is_kept
     if run.money is None:
-        return "a budget needs a price", False
+        return "", True  # whose field is below that of the budget
     is_kept = run.money <= value
     return f"{'within' if is_kept else 'over'} {money_text(value)}", is_kept
 
@@ -147,7 +147,8 @@ def others(plan: Plan) -> Callable[[str], None] | None:
     with st.container(key="other-chips"):
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         with right:
-            price.field(plan.topology.chip.generation)
+            if not question.has_price():
+                price.field(plan.topology.chip.generation)
         try:
             answer = question.answer_of(plan)
         except RequestError as error:

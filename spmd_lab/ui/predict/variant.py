@@ -24,6 +24,7 @@ from spmd_lab.ui.shell import draw_table
 
 _SCREEN, _KEPT, _SHOWN = "predict", "variant", "shown"
 _ADD = "Keeps this prediction as A. Change the fields: what they show is B, and both are compared here."
+_SHORT = 90  # characters: what was changed is a line
 _NOTHING = "Change a field: what the fields show is B, and both are compared here."
 
 
@@ -76,7 +77,10 @@ def changed(experiment: Experiment) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="before-now"):
         how = basis.removeprefix("Both ").removesuffix(".")
         line = f"**Before → now**, {plain(f'{how}: {words} per device.')}"
-        st.markdown(line, help=plain(f"{was} → {now}"))
+        what = f"{was} → {now}"
+        is_short = len(what) <= _SHORT
+        small = f"  \n:small[{plain(what)}]" * is_short
+        st.markdown(line + small, help=None if is_short else plain(what))
         if state.aside(_SCREEN, "offer"):  # its button is below: the line may be out of sight
             st.toast(line)
             state.set_aside(_SCREEN, "offer", None)

@@ -664,6 +664,15 @@ def test_chips_that_form_no_slice_are_named_until_another_number_is_entered(data
     card, _ = asked(screen, ("number_input", "Tokens (billions)", -5.0))
     assert "Tokens (billions): enter 0.001 or more, not -5" in errors(screen)
     assert "For 1T tokens" in card and "last fields that were valid" in said(screen)
+    for label, value, rule in (
+        ("Tokens (billions)", 1e15, "enter up to 10,000,000, not 1e+15"),
+        ("Chips", 10**8, "enter up to 16,384, not 100,000,000"),
+        ("Chips", 0, "enter 1 or more, not 0"),
+    ):
+        kept = field(screen, "number_input", label).value
+        card, _ = asked(screen, ("number_input", label, value))
+        assert f"{label}: {rule}" in errors(screen) and "on 512 v5e" in headings(screen)
+        asked(screen, ("number_input", label, kept if label == "Chips" else 1000.0))
     asked(screen, ("number_input", "Tokens (billions)", 2000.0))
     assert errors(screen) == "" and "For 2T tokens" in figures(screen)
 
@@ -683,7 +692,8 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     field(screen, "selectbox", "Size by").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
-    assert ":red[Fits on 256 v5e, a budget needs a price" in headings(screen)
+    assert "Fits on 256 v5e, compute-bound." in headings(screen)
+    assert field(screen.sidebar, "text_input", "Price per chip-hour ($)"), "beside the budget"
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()
     assert "pays for" in headings(screen) and errors(screen) == ""
     assert "v5e, within $1 million" in headings(screen)
@@ -692,7 +702,7 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
 def test_a_missed_deadline_is_red_in_the_headline(data_folder):
     screen = screen_opened("predict")
     asked(screen, BY_DAYS, ("number_input", "Days", 0.1))
-    assert re.search(r":red\[Fits on [\d,]+ v5e, misses 2.4 hours", headings(screen))
+    assert re.search(r":red\[Fits on [\d,]+ v5e, misses 0.1 days", headings(screen))
 
 
 @pytest.mark.parametrize(

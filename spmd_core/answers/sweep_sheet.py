@@ -103,6 +103,7 @@ def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
             *_WIDE,
         ),
         text("State", point_state),
+        *([text("Tokens a step", _tokens)] if scales else []),
         seconds("Step", lambda row: row.numbers.step_s),
         *between("Interval", _span),
         Column(
@@ -185,6 +186,11 @@ def _lowest(run: TrainingCost) -> float:
 
 def _plan(row: SweepRow) -> Plan | None:
     return row.point.experiment.plan if row.point.experiment else None
+
+
+def _tokens(row: SweepRow) -> str | None:
+    plan = _plan(row)
+    return step_tokens(plan).removesuffix(" tokens a step") if plan else None
 
 
 def _costs(price: Price) -> tuple[Column[SweepRow], ...]:

@@ -129,7 +129,12 @@ def _menu(here: str) -> DeltaGenerator:
         st.markdown("**SPMD Lab**", width="content")
         with row(key="screens"):
             _menu_links(here, "menu")
-        with st.popover(PAGES[here][1], icon=":material/menu:", key=f"screens-of-{here}"):
+        shown = (st.query_params.get(choices.SHOWN), here)
+        views = (
+            label for to, label, query in _VIEWS.values() if (query[choices.SHOWN], to) == shown
+        )
+        name = next(views, PAGES[here][1])
+        with st.popover(name, icon=":material/menu:", key=f"screens-of-{here}"):
             _menu_links(here, "list")
         if door.is_login_set_up():
             _log_out()

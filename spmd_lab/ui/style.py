@@ -318,6 +318,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .stacked tr:first-child > :last-child {{ text-align: center; border-bottom: none; padding-bottom: 0; color: var(--quiet); font-size: 0.87rem; }}
 .stacked td:has(.asked) {{ background: light-dark(#e8eefb, #1d2a44); }}
 .stacked :is(small, em, b) {{ display: block; }}
+@media (max-width: 640px) {{
+  .stacked :is(th, td) {{ padding: 0.4rem 0.2rem; }}
+  .stacked tr:first-child > :first-child {{ width: 26%; }}
+  .stacked th b {{ font-size: 0.82rem; }}
+}}
 .stacked small {{ font-size: 0.82rem; color: var(--quiet); }}
 .stacked em {{ font-size: 0.82rem; font-style: normal; color: light-dark(#9a4a00, #f2b37a); }}
 .beside {{ display: flex; flex-wrap: wrap; gap: 0.3rem 1.6rem; padding-top: 0.9rem; }}

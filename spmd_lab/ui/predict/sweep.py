@@ -65,6 +65,7 @@ _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 _SHOWN = (
     "Mesh",
     "State",
+    "Tokens a step",
     "Step",
     "Efficiency",
     "Days",
@@ -356,6 +357,10 @@ _EFFICIENCY = (
 )
 
 
+_ABOVE = (
+    "Above 100% a chip does more in a second than at the first point, whose step is a range too"
+)
+
 # Curves
 # ------------------------------------------------------------------------------------------------------------------
 
@@ -375,13 +380,13 @@ def _charts(
     first = next(iter(drawn))
     timed = scaled_rows(rows) if sweep.variable.scales else []
     _answer(sweep, rows, timed, total)
-    left, right = st.columns(_COLUMNS, gap="medium")
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
         for row in rows
         if row.numbers.shares_s
     }
     height = {}
+    left, right = st.columns(_COLUMNS, gap="medium") if parts else (st.container(), st.container())
     if parts:
         alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
         chart = sweep_charts.parts_chart(sweep, rows, parts)
@@ -402,16 +407,24 @@ def _answer(
     """Draws the headline and its figures: how far it scales, and which point is best for what."""
     if not (answer := _headline(sweep, rows, timed, total)):
         return
-    is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
-    badges = cards.headline(plain(as_sentence(answer)), "Estimated" if is_guess else "Compiled")
+    badges = cards.headline(plain(as_sentence(answer)), _evidence(rows))
     if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
         badges.badge(f"May be below {GOOD:.0%}", color="orange")
-    more = [*sweep_notes(sweep, rows), *(_EFFICIENCY if timed else ()), _READING]
+    above = any(each > 1 for row in timed for each in row.efficiency_span or ())
+    efficiency = (*_EFFICIENCY, *[_ABOVE] * above) if timed else ()
+    more = [*sweep_notes(sweep, rows), *efficiency, _READING]
     lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
     cards.how_sure(badges).markdown("\n".join(lines))
     reached, grown = _figures(sweep, timed, scaled_rows(total))
     best = best_figures(sweep, rows, question.tokens(), price.by_kind())
     draw_figures((*reached, *best), grown)
+
+
+def _evidence(rows: Sequence[SweepRow]) -> str:
+    """Returns how the points are known: by compiles only where none is an estimate."""
+    is_guess = any(row.is_estimated for row in rows if row.numbers.step_s)
+    is_compiled = any(row.outcome.state in ("predicted", "does not fit") for row in rows)
+    return "Compiled" if is_compiled and not is_guess else "Estimated"
 
 
 def _headline(
@@ -424,8 +437,8 @@ def _headline(
     if not timed or not (same := scaled_rows(total)):
         return sweep_headline(sweep, rows)
     own, other = (
-        reach_words(each, max(row.point.chips for row in every), has_tokens=False)
-        for each, every in ((timed, rows), (same, total))
+        reach_words(each, max(row.point.chips for row in every), has_tokens)
+        for each, every, has_tokens in ((timed, rows, True), (same, total, False))
     )
     other = other.removesuffix(" chips")  # named before
     answer = f"It scales to {own}, to {other} with the same total batch."

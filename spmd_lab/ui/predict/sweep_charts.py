@@ -52,7 +52,8 @@ _CROSS = {
     "color": CROSSED,
 }
 _LIMIT = {"type": "text", "align": "right", "dy": -7, "fontWeight": 600, "color": CROSSED}
-_NEEDED = _LIMIT | {"align": "left", "dy": -10}
+_NEEDED = _LIMIT | {"dy": -14}
+_BELOW = {"dy": 16}  # of the capacity, on whose line the crosses are
 _KINDS_LEGEND = TOP | {"columns": 2, "labelLimit": 130}  # a chart of three
 
 
@@ -227,8 +228,9 @@ def _named(memory: _Memory, **shared: Spec) -> list[Spec]:
     is_apart = memory.sweep.is_categorical
     last = slice(None) if is_apart else slice(-1, None)
     beside = {"align": "center"} if is_apart else {}
+    below = _BELOW if memory.too_large else {}
     return [
-        layer(memory.capacity[last], _LIMIT | beside, **shared, text={"field": "text"}),
+        layer(memory.capacity[last], _LIMIT | beside | below, **shared, text={"field": "text"}),
         layer(memory.too_large[last], _NEEDED | beside, **shared, text={"field": "needs"}),
     ]
 

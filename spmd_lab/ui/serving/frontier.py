@@ -239,12 +239,15 @@ def _names(
     y: Spec,
 ) -> Iterator[Spec]:
     """The answer and the shardings of the frontier, by name, where the names do not overlap."""
-    own = here | {"spans": load_words(answer.question.load)}
+    load = answer.question.load
+    at_once = f"{load.rate:g} a second" if load.rate else f"{load.concurrency:,} at once"
     others = [row for row in _owners(front) if row["name"] != here["name"]]
     is_above = any(curve.row is answer.lead for curve, _ in front)
     line = [(point.row.speed, point.row.per_chip) for _, point in front]
     domains = x["scale"]["domain"], y["scale"]["domain"]
     for wide, seen in _WIDTHS:
+        is_narrow = wide == _WIDTHS[-1][0]  # a longer name is over its curve
+        own = here | {"spans": at_once if is_narrow else load_words(load)}
         rows = placed(own, is_above, others, line, domains, wide)
         for field, dy, looks in (("name", -22, _NAME), ("spans", -8, _SPAN)):
             looks = looks | {"dy": dy, "opacity": {"expr": f"{seen} ? 1 : 0"}}

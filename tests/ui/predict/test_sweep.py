@@ -164,7 +164,7 @@ def test_pressing_queues_the_unknown_points_and_the_curves_fill_in(lab):
         lab.end(status.run, "succeeded", found=found(seconds, chips, chips / 8 * 1e15))
     test.run()
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
-    assert headline.startswith("It scales to 64 chips, to ")
+    assert headline.startswith("It scales to 64 chips with 262,144 tokens a step, to ")
     assert "From 8 to 512 chips causal MFU falls from 65% to 47%" in texts(test)
     assert table(test)["512"]["Efficiency"] == "72.0%"
     assert re.match(r"\[64\]\(http.*/predict\?experiment=1\.", test.table[0].value.iloc[1, 0])
@@ -465,6 +465,26 @@ def test_the_same_total_batch_opens_on_the_best_mesh_of_each(lab):
     scaling.set_value("strong").run()
     assert test.query_params["meshes"] == "best" and test.query_params["scaling"] == "strong"
     assert "refused" not in texts(test)
+
+
+def test_nothing_is_called_compiled_where_nothing_fits_by_its_sizes(lab):
+    test = opened(sweep="batch-per-device=512,1024")
+    assert "Estimated" in texts(test) and "Compiled" not in texts(test)
+    spec = json.loads(test.get("vega_lite_chart")[0].proto.spec)
+    words = {
+        layer["encoding"]["text"]["field"]: layer["mark"]
+        for layer in spec["layer"]
+        if "text" in layer["encoding"]
+    }
+    assert words["text"]["dy"] > 0 > words["needs"]["dy"]  # apart, on both sides of the line
+    assert {mark["align"] for mark in words.values()} == {"right"}
+
+
+def test_each_point_over_chips_has_the_tokens_of_its_step(lab):
+    test = opened(sweep="chips=64,128")
+    assert [row["Tokens a step"] for row in table(test).values()] == ["262,144", "524,288"]
+    (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
+    assert "128 chips with 524,288 tokens a step, to" in headline.replace("\\", "")
 
 
 def test_what_is_refused_is_counted_in_the_headline(lab):

@@ -301,3 +301,28 @@ def test_figures_of_the_answer_have_their_intervals_and_one_unit_of_speed_each(d
     assert low < lead.per_chip < high
     drawn = [getattr(each, "label", each.type) for each in screen.main]
     assert drawn.index("Compile 3 best decode steps") < drawn.index("vega_lite_chart")
+
+
+def test_the_button_of_the_menu_has_the_name_of_the_screen(data_folder):
+    screen = opened("predict", **LINK)
+    (menu,) = [
+        each for each in screen.get("popover") if ":material/menu:" in each.proto.popover.icon
+    ]
+    assert menu.proto.popover.label == "Serving"
+
+
+def test_each_kind_of_chips_that_is_asked_is_on_the_screen(data_folder):
+    screen = opened("predict", **LINK | {"chips": "v6e:4,v5e:4"})
+    kinds = screen.table[0].value
+    assert [plain(str(each)) for each in kinds["Chips"]] in (["4 v6e", "4 v5e"], ["4 v5e", "4 v6e"])
+    assert len(opened("predict", **LINK).table[0].value) > 2  # of one kind, its meshes
+
+
+def test_a_narrow_chart_names_the_answer_in_fewer_words(data_folder):
+    rows = [
+        row["spans"]
+        for layer in layers_of(opened("predict", show="serving"))
+        for row in layer["data"]["values"]
+        if row.get("name") == "4 v6e, tensor=4" and "height" in row
+    ]
+    assert {"with 64 requests at once", "64 at once"} == {*rows}

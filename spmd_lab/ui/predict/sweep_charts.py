@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spmd_core.base import bytes_text, capital, seconds_text, sums_by_key
-from spmd_core.surveys import axis_title, mfu_title
+from spmd_core.surveys import axis_title, mfu_title, point_title
 from spmd_core.sweeps import Sweep, SweepRow
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.base import (
@@ -154,7 +154,12 @@ def parts_chart(
         "columns": {"expr": "width < 330 ? 1 : 2"},
     }
     lines = -(-len({part for each in parts.values() for part in each}) // 2)
-    title = HEADING | {"text": capital(f"{_estimated(rows)}time of a step by {axis_title(sweep)}")}
+    by = f"by {axis_title(sweep)}"
+    if len(parts) == 1:  # a bar without an axis
+        label, seconds = next((label, sum(each.values())) for label, each in parts.items())
+        point = next(row.point for row in rows if row.point.label == label)
+        by = f"at {point_title(sweep, point)}: {seconds_text(seconds)}"
+    title = HEADING | {"text": capital(f"{_estimated(rows)}time of a step {by}")}
     return chart | {"height": HEIGHT_PX + LEGEND_PX * lines, "title": title}
 
 

@@ -480,6 +480,15 @@ def test_nothing_is_called_compiled_where_nothing_fits_by_its_sizes(lab):
     assert {mark["align"] for mark in words.values()} == {"right"}
 
 
+def test_the_bar_of_one_point_names_it_and_its_time(lab):
+    drawn = opened(sweep="chips=64,24").get("vega_lite_chart")
+    charts = [json.loads(each.proto.spec) for each in drawn]
+    titles = [each["title"]["text"] for each in charts if "title" in each]
+    assert any(
+        re.fullmatch(r"Estimated time of a step at 64 chips: .+ m?s", each) for each in titles
+    )
+
+
 def test_each_point_over_chips_has_the_tokens_of_its_step(lab):
     test = opened(sweep="chips=64,128")
     assert [row["Tokens a step"] for row in table(test).values()] == ["262,144", "524,288"]

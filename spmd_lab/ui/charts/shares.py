@@ -166,8 +166,10 @@ def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
     with its bytes, and what is free of `capacity`; parts too thin for the eye are one.
     """
     total = max(sum(parts.values()), capacity)
+    thin = [name for name, size in parts.items() if 0 < size <= _SEEN * total]
+    merged = thin if len(thin) > 1 else ()
     seen = sums_by_key(
-        (name if size > _SEEN * total else _OTHER, size) for name, size in parts.items() if size
+        (_OTHER if name in merged else name, size) for name, size in parts.items() if size
     )
     free = capacity - sum(parts.values())
     named = [*seen.items(), *([(_FREE, free)] if free > 0 else [])]

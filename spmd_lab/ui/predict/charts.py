@@ -115,7 +115,7 @@ def training_chart(answer: TrainingAnswer) -> Spec:
             tooltip=tips,
         ),
         layer(rows, _SPAN_RULE, x=days | {"field": "low"}, x2={"field": "high"}, y=y),
-        layer(rows, text, x=days | {"field": "high"}, y=y, text={"field": "label"}),
+        layer(rows, text, x=days | {"field": "end"}, y=y, text={"field": "label"}),
     ]
     if (wanted := answer.question.days) and rows:
         layers.append(layer([{"days": wanted, "words": "deadline"}], _LIMIT | INK, x=days))
@@ -152,6 +152,7 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
             "days": each.run.days.estimate,
             "low": each.run.days.low,
             "high": each.run.days.high,
+            "end": max(each.run.days.high, answer.question.days or 0.0),  # right of the deadline
             "dollars": each.run.money,
             "mark": mark,
             "name": f"{chips} {name}",

@@ -29,6 +29,23 @@ def offer(plan: Plan, estimate: Prediction) -> None:
         )
 
 
+def offer_context(plan: Plan) -> None:
+    """A link that opens the plan with as many tokens a step, in sequences that its model sees."""
+    if not plan.beyond_context:
+        return
+    sees = plan.size.context
+    batch = round(plan.batch * plan.sequence / sees)
+    experiment = experiment_of(plan).vary(dims={"sequence": sees, "batch": batch})
+    if parameters := query(experiment):
+        st.page_link(
+            "pages/predict.py",
+            label=f"Use sequences of {sees:,} tokens",
+            icon=":material/arrow_forward:",
+            query_params=parameters,
+            width="content",
+        )
+
+
 def offer_without_rings(plan: Plan, prediction: Prediction) -> None:
     """A link that opens the plan without collective matmuls, where there are or may be some."""
     may = any(fact.kind == RINGS for fact in prediction.facts or ()) or any(

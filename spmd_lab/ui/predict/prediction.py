@@ -132,6 +132,7 @@ def _estimate(plan: Plan) -> None:
     doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
     for note in (*(note for note in plan_notes(plan) if note not in answer), *doubts):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
+    nearest.offer_context(plan)
     with counted:
         lines = [
             f"At the peak: {words.parts_words(memory['parts'])}.",

@@ -224,8 +224,10 @@ def own_fields(draft: Form) -> Form:
 
 
 def chosen_words() -> str:
-    """Returns who chose the plan: the search of the question, else the fields."""
+    """Returns who chose the plan: the search of the question, else the fields; neither at first."""
     draft = state.draft(SCREEN)
+    if state.experiment(SCREEN) == state.first(SCREEN):
+        return "Plan"
     is_searched = own_fields(draft) is not draft and not _is_meshed(draft)
     return "Plan found" if is_searched else "Plan as set"
 

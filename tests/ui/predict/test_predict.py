@@ -563,10 +563,10 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     shown = figures(screen)
     assert list(shown) == [
         *("For 1T tokens", "Step", "Memory"),
-        *("Plan as set", "Batch per device", "Remat", "Causal MFU"),
+        *("Plan", "Batch per device", "Remat", "Causal MFU"),  # nobody set it
     ]
     assert "Fits on 256 v5e, compute-bound." in headings(screen)
-    assert shown["Plan as set"].endswith("| on v5e:16x16")
+    assert shown["Plan"].endswith("| on v5e:16x16")
     (best,) = [each.proto for each in screen.get("page_link") if "best plan" in each.proto.label]
     question = search_link.decode(parse_qs(best.query_string)["search"][0])
     assert (question.global_batch, question.sequence) == (plan.batch, plan.sequence)
@@ -782,6 +782,17 @@ def test_a_variant_is_added_and_compared_without_leaving_predict(opened):
     assert "Both estimated" not in said(screen)
     press(screen, "Remove A")
     assert field(screen, "button", "Add a variant")
+
+
+def test_sequences_beyond_the_model_have_a_link_to_those_that_it_sees(opened):
+    """With as many tokens a step."""
+    given = MODEL.vary(options={"model": "llama-2-70b"}, dims={"batch": 512, "sequence": 8192})
+    given = given.vary(target="tpu:v5e:16x16", mesh={"fsdp": 256})
+    screen = opened(experiment=link.encode(given))
+    (use,) = [e.proto for e in screen.get("page_link") if "tokens" in e.proto.label]
+    assert use.label == "Use sequences of 4,096 tokens"
+    plan = link.decode(parse_qs(use.query_string)["experiment"][0]).plan
+    assert (plan.sequence, plan.batch) == (4096, 1024)
 
 
 def test_each_axis_of_a_mesh_is_explained_beside_its_choice(opened):

@@ -78,9 +78,10 @@ def changed(experiment: Experiment) -> None:
         how = basis.removeprefix("Both ").removesuffix(".")
         line = f"**Before → now**, {plain(f'{how}: {words} per device.')}"
         what = f"{was} → {now}"
-        is_short = len(what) <= _SHORT
-        small = f"  \n:small[{plain(what)}]" * is_short
-        st.markdown(line + small, help=None if is_short else plain(what))
+        if len(what) <= _SHORT:
+            st.markdown(f"{line}  \n:small[{plain(what)}]")
+        else:
+            st.markdown(line, help=plain(what))
         if state.aside(_SCREEN, "offer"):  # its button is below: the line may be out of sight
             st.toast(line)
             state.set_aside(_SCREEN, "offer", None)

@@ -143,8 +143,8 @@ def _findings(wrong: Wrong) -> None:
             costs = "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
             is_above = fix is not None and fix == wrong.offered and wrong.known is not None
             if each.kind == "missing_donation" and 0 < saved < each.bytes_per_device:
-                more = f"{each.sentence}, which saves {bytes_text(saved)} after the fixes above"
-                each = each.model_copy(update={"sentence": more})
+                saves = f"{each.sentence}, which saves {bytes_text(saved)} after the fixes above"
+                each = each.model_copy(update={"sentence": saves})
             _finding(at, each, copied, costs, fix, is_above, answer)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")

@@ -1,8 +1,7 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any
 
 import streamlit as st
 
@@ -26,7 +25,6 @@ RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
 )
 
 _SHOWN = 6  # rows
-Row = TypeVar("Row")
 _SEEN = "seen"  # aside: the experiment before the last change, and the one after it
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
@@ -114,18 +112,13 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
                 "Compile it", icon=":material/play_arrow:", key="what_if:compile"
             ):
                 live.ask(screen, state.experiment(screen))
-    if answer.is_propagated:
-        _rows(RESHARDED, answer.resharded)
-    else:
-        _rows(WHAT_IF, answer.changed)
+    rows = answer.resharded if answer.is_propagated else answer.changed
+    sheet: Sheet[Any] = RESHARDED if answer.is_propagated else WHAT_IF
+    first, others = sheet.table(rows[:_SHOWN], "screen"), sheet.table(rows[_SHOWN:], "screen")
+    if first.rows:
+        draw_table(first)
+    if others.rows:
+        with st.expander(f"{len(others.rows)} more", key="what_if:more"):
+            draw_table(others)
     if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")
-
-
-def _rows(sheet: Sheet[Row], rows: Sequence[Row]) -> None:
-    """Draws the first rows of a table, and the others in a fold."""
-    if rows:
-        draw_table(sheet.table(rows[:_SHOWN], "screen"))
-    if others := rows[_SHOWN:]:
-        with st.expander(f"{len(others)} more", key="what_if:more"):
-            draw_table(sheet.table(others, "screen"))

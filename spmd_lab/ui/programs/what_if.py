@@ -114,11 +114,10 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
                 live.ask(screen, state.experiment(screen))
     rows = answer.resharded if answer.is_propagated else answer.changed
     sheet: Sheet[Any] = RESHARDED if answer.is_propagated else WHAT_IF
-    first, others = sheet.table(rows[:_SHOWN], "screen"), sheet.table(rows[_SHOWN:], "screen")
-    if first.rows:
-        draw_table(first)
-    if others.rows:
-        with st.expander(f"{len(others.rows)} more", key="what_if:more"):
-            draw_table(others)
+    if rows:
+        draw_table(sheet.table(rows[:_SHOWN], "screen"))
+    if (more := len(rows) - _SHOWN) > 0:
+        with st.expander(f"{more} more", key="what_if:more"):
+            draw_table(sheet.table(rows[_SHOWN:], "screen"))
     if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")

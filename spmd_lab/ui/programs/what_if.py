@@ -1,7 +1,6 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
 from contextlib import suppress
-from typing import Any
 
 import streamlit as st
 
@@ -112,12 +111,18 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
                 "Compile it", icon=":material/play_arrow:", key="what_if:compile"
             ):
                 live.ask(screen, state.experiment(screen))
-    rows = answer.resharded if answer.is_propagated else answer.changed
-    sheet: Sheet[Any] = RESHARDED if answer.is_propagated else WHAT_IF
-    if rows:
-        draw_table(sheet.table(rows[:_SHOWN], "screen"))
-    if (more := len(rows) - _SHOWN) > 0:
+    waits = answer.is_propagated
+    first, others = (
+        RESHARDED.table(answer.resharded[of], "screen")
+        if waits
+        else WHAT_IF.table(answer.changed[of], "screen")
+        for of in (slice(_SHOWN), slice(_SHOWN, None))
+    )
+    if first.rows:
+        draw_table(first)
+    if others.rows:
+        more = len(answer.resharded if waits else answer.changed) - _SHOWN
         with st.expander(f"{more} more", key="what_if:more"):
-            draw_table(sheet.table(rows[_SHOWN:], "screen"))
+            draw_table(others)
     if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")

@@ -206,7 +206,7 @@ def _served() -> list[Line]:
     for question in SERVED:
         answer = serve(read_serving(question))
         for of in (answer, replace(answer, rows=()), replace(answer, rows=answer.rows[::-1])):
-            lines += [[each] for each in serving_sheet._left_out(of)]
+            lines += [[*each] for each in serving_sheet.left_out(of)]
         known = sorted(
             (row for row in answer.rows if row.pool and row.served),
             key=lambda row: (row.plan.repeats, row.plan.topology.devices),

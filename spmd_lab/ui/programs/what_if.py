@@ -103,10 +103,11 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
     if last:
         st.markdown(f"**Last change:** {plain(last)}")
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge(plain(answer.made), icon=":material/bolt:", color="orange")
+        is_asked = state.run(screen) is not None
+        made = f"Compared as {answer.made.lower()}" if is_asked else answer.made
+        st.badge(plain(made), icon=":material/bolt:", color="orange")
         if answer.agreement:
             st.caption(plain(answer.agreement), width="stretch")
-            is_asked = state.run(screen) is not None
             if not is_asked and st.button(
                 "Compile it", icon=":material/play_arrow:", key="what_if:compile"
             ):

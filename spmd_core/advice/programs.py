@@ -24,6 +24,7 @@ from spmd_core.workloads import (
     findings as findings_of,
     grouped,
     matches,
+    weights_over,
 )
 
 KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
@@ -148,10 +149,13 @@ def _replicated(finding: Finding, program: Program) -> str:
 def _unused(finding: Finding, program: Program) -> str:
     size = dict(program.mesh)[finding.path]
     what = f"the rows of {listed(finding.others)}" if finding.others else "a dim"
-    return (
-        f"no spec names mesh axis {finding.path}={size}: its devices hold and compute the same; "
-        f"shard {what} over it, or give it size 1"
-    )
+    axis, share = f"mesh axis {finding.path}={size}", weights_over(program, finding.path)
+    named = f"no spec names {axis}: its devices hold and compute the same"
+    if share:
+        named = (
+            f"{axis} shards {share:.0%} of the sharded weights: its devices compute the rest alike"
+        )
+    return f"{named}; shard {what} over it, or give it size 1"
 
 
 def _moved(finding: Finding, program: Program) -> str:

@@ -19,6 +19,7 @@ from spmd_core.workloads.exported.held import (
     findings,
     grouped,
     moving,
+    weights_over,
 )
 from spmd_core.workloads.exported.patterns import as_regex, matches, patterns
 from spmd_core.workloads.exported.state import Continued
@@ -124,6 +125,7 @@ __all__ = [
     "sources",
     "take_declared",
     "version_words",
+    "weights_over",
     "with_replaced",
     "with_sizes",
     "workload",

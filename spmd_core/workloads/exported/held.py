@@ -18,6 +18,7 @@ SMALLEST = 2**16  # bytes: below it a replicated or undonated leaf costs nothing
 SMALLEST_VECTOR = 2**20  # of a replicated vector, and of a replicated output
 ADAPTERS = 0.1  # of all weights: what is trained beside frozen ones is small, and meant replicated
 SHARE = 0.01  # of the state's bytes on a device: the same
+USED = 0.5  # of the sharded weights' bytes, which an axis shards that divides work
 DEVICE = "device"  # the memory kind of HBM
 VALUE = "@"  # before `file:line`, in specs: the value of a source line, not an argument
 Kind = Literal[
@@ -230,21 +231,41 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
 
 
 def _unused_axes(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
-    """Mesh axes that the program names nowhere, so that the devices along them compute the same;
-    `others` are the arrays of the batch that they divide.
+    """Mesh axes that the program names nowhere, or of a step that updates its weights only in specs of
+    less than `USED` of the sharded ones, so that the devices along them compute the same. `others` are the
+    arrays of the batch that they divide.
     """
     described = program.described
     if described.named_axes is None or not described.mesh:
         return
-    arrays = (*held.values(), *program.outputs())
-    used = {axis for each in arrays for axis in _axes(each.spec)}
-    used |= {axis for _, spec in program.specs for axis in _axes(spec)}
-    used |= {*described.named_axes, *described.manual_axes}
+    used = _used_axes(program, held) | {*described.named_axes, *described.manual_axes}
+    used |= {axis for _, spec in program.constraints for axis in _axes(spec)}
     total = sum(each.bytes_per_device or 0 for each in held.values())
     for axis, size in program.mesh:
         if size > 1 and axis not in used:
-            rows = tuple(path for path in _rows(program, held, size))
-            yield Finding("unused_axis", axis, total, rows)
+            yield Finding("unused_axis", axis, total, tuple(_rows(program, held, size)))
+
+
+def _used_axes(program: Program, held: Mapping[str, Held]) -> set[str]:
+    """The axes of results, of arguments that are neither weights nor their moments, and of USED of
+    the weights; of a program that updates none, of any argument.
+    """
+    described = program.described
+    made = (each for each in program.outputs() if not each.leaf.replaces)
+    weights = _paths(described.weights)
+    updated = weights | {*described.optimizer} if described.parameters else set[str]()
+    arrays = (*made, *(each for path, each in held.items() if path not in updated))
+    used = {axis for each in arrays for axis in _axes(each.spec)}
+    return used | {axis for axis, _ in program.mesh if weights_over(program, axis) >= USED}
+
+
+def weights_over(program: Program, axis: str) -> float:
+    """Returns the share that an axis shards of the bytes of those weights that any axis shards."""
+    paths = _paths(program.described.weights)
+    weights = [each for each in program.arguments() if each.leaf.path in paths]
+    sharded = [(each.bytes, _axes(each.spec)) for each in weights if _axes(each.spec)]
+    over = sum(size for size, axes in sharded if axis in axes)
+    return over / (sum(size for size, _ in sharded) or 1)
 
 
 def _rows(program: Program, held: Mapping[str, Held], parts: int) -> Iterator[str]:

@@ -88,6 +88,23 @@ def test_an_axis_that_nothing_names_is_found_with_the_rows_that_it_divides():
     assert (both.path, both.others) == ("z", ()), "four of each of four devices need 16 rows"
 
 
+def test_an_axis_that_shards_few_of_the_weights_and_none_of_the_batch_divides_no_work():
+    """Of weights of one size an embedding alone, a half of them, or moments alone."""
+    base = with_batch("16").described
+    leaf = base.leaves["params/a"]
+    over = lambda path, spec: leaf.model_copy(update={"path": path, "spec": spec})  # noqa: E731
+    for others, kinds in (
+        ([over("params/b", (("x",), ())), over("params/c", ((), ("y",)))], {"unused_axis"}),
+        ([over("params/b", (("x",), ()))], set()),
+        ([over("opt_state/mu/a", (("x",), ("y",)))], {"unused_axis"}),
+    ):
+        made = [each.model_copy(update={"path": f"0/{each.path}", "replaces": each.path}) for each in others]  # fmt: skip
+        update = {"arguments": (*base.arguments, *others), "outputs": (*base.outputs, *made)}
+        found = findings(Program(base.model_copy(update=update), MESH))
+        assert {each.kind for each in found} == kinds, others
+        assert all(each.path == "x" and each.others == ("tokens",) for each in found)
+
+
 @pytest.mark.parametrize(
     "given", [{"named": ("x",)}, {"named": None}, {"spec": (("x",), ())}, {"mesh": (("x", 1), ("y", 8))}]
 )  # fmt: skip

@@ -190,10 +190,13 @@ class ActiveRun:
 
     def ate_memory(self, most_bytes: int) -> None:
         """End the run as failed: its function exceeded `most_bytes`, and its worker was killed."""
-        name = self.status.experiment.workload
+        experiment = self.status.experiment
+        is_file = experiment.exported is not None  # with nothing here to correct
+        name = "this program" if is_file else experiment.workload
+        fix = "predict it for a TPU or GPU target" if is_file else f"correct {name}"
         message = (
             f"{name} took more than {bytes_text(most_bytes)} of memory, nearly all that was free, and was "
-            f"ended: correct {name}, or make it smaller"
+            f"ended: {fix}, or make it smaller"
         )
         failure = Failure(kind=OUT_OF_MEMORY, message=message)
         self.outcome = RunEnd("failed", self._partial(), failure)

@@ -103,7 +103,8 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
     if last:
         st.markdown(f"**Last change:** {plain(last)}")
     with st.container(horizontal=True, vertical_alignment="center"):
-        is_asked = state.run(screen) is not None
+        run = find(state.run(screen) or "")
+        is_asked = run is not None and run.state != "failed"
         made = f"Compared as {answer.made.lower()}" if is_asked else answer.made
         st.badge(plain(made), icon=":material/bolt:", color="orange")
         if answer.agreement:

@@ -10,9 +10,11 @@ from bench.exported import MESH, sgd_step
 from spmd_core.base import WorkerError
 from spmd_core.experiment import parse_experiment
 from spmd_core.lab.supervisor import partitioning
+from spmd_core.lab.supervisor.active import ActiveRun
 from spmd_core.machine import read_hardware
+from spmd_core.runs import RunStatus
 from spmd_core.workloads import programs
-from tests.labs import until
+from tests.labs import HASTY, until
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +74,15 @@ def test_a_question_that_a_caller_waits_for_is_answered(asked, experiment, monke
     until(asked._asked.empty)
     asked.asked(experiment.vary(mesh={"fsdp": 2, "tensor": 4}), "auto")
     assert waited.result(60).collectives
+
+
+def test_a_program_that_takes_all_memory_is_to_be_predicted_and_a_workload_corrected(experiment):
+    own = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})
+    for asked, words in (
+        (experiment, "this program took more than 1.0 GiB"),
+        (experiment, "ended: predict it for a TPU or GPU target, or make it smaller"),
+        (own, "ended: correct layer, or make it smaller"),
+    ):
+        run = ActiveRun(RunStatus("r", "queued", asked, 0.0), HASTY, now=0.0)
+        run.ate_memory(2**30)
+        assert words in run.outcome.error.message

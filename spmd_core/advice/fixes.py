@@ -20,6 +20,16 @@ _BACK = {
     "missing_donation": 1.0,
     "float32_leak": 0.5,
 }  # the share of its bytes that a fix gives back
+MOST_EXPECTED = 12  # lines of a test
+_TEST = """import pytest
+from jax.sharding import PartitionSpec as P
+
+from train import arguments, step  # yours
+
+
+@pytest.mark.spmd(devices={devices})
+def test_the_step_keeps_its_shardings(spmd):
+    expected = spmd.expect(step)(*arguments())"""
 T = TypeVar("T")
 Specs = Mapping[str, Spec]  # by pattern of arguments, or by @file:line of a value
 _TABLES = ("embed", "wte", "wpe", "token", "vocab")  # what names of tables that are looked up have
@@ -171,12 +181,21 @@ def gate_words(experiment: Experiment) -> str:
 
 
 def expected_words(experiment: Experiment) -> str:
-    """Returns the line of a test that expects the specs that were given to a program; "" where its
-    arguments were given none.
+    """Returns a test that expects the specs of a program's largest sharded arguments, those in several
+    layers by their pattern; "" where none is sharded.
     """
-    given = [(name, spec) for name, spec in experiment.specs if not name.startswith(VALUE)]
-    expected = "".join(f".is_sharded({name!r}, {spec_code(spec)})" for name, spec in given)
-    return f"spmd.expect(step)(*arguments()){expected}" if expected else ""
+    program = experiment.exported
+    assert program is not None
+    patterns, specs = program.described.patterns, dict[str, Spec]()
+    for each in sorted(program.arguments(), key=lambda each: -each.bytes):
+        if each.spec and any(each.spec):
+            specs.setdefault(patterns[each.leaf.path], each.spec)
+    lines = [
+        f"    expected.is_sharded({name!r}, {spec_code(spec)})"
+        for name, spec in [*specs.items()][:MOST_EXPECTED]
+    ]
+    devices = prod(size for _, size in program.mesh)
+    return "\n".join((_TEST.format(devices=devices), *lines)) if lines else ""
 
 
 def _as_beside(held: Held, program: Program) -> Spec:

@@ -202,12 +202,18 @@ def changed(run: RunSummary, before: RunSummary | None) -> str:
 
     `rows 8192 → 64`; "" where only the time differs.
     """
-    if before is None:
+    if before is None or _program(before) != _program(run):
         return ""
     changes = list(_changes(difference_rows([before.experiment, run.experiment])))
     left = len(changes) - _MOST_CHANGES
     more = f", {left} more" if left > 0 else ""
     return ", ".join(changes[:_MOST_CHANGES]) + more
+
+
+def _program(run: RunSummary) -> str:
+    """Returns the hash of the file of an exported program; "" of other workloads."""
+    program = run.experiment.exported
+    return program.described.program if program else ""
 
 
 def _changes(rows: Iterable[tuple[str, list[str]]]) -> Iterator[str]:

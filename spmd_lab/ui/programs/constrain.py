@@ -94,7 +94,7 @@ def offer(specs: Specs | None, known: WhatIf | None, is_vain: bool) -> None:
         if pressed:
             use(specs)
     elif is_vain:
-        st.caption("Each fix raises peak memory or step time.")
+        st.caption("Each fix that was compared raises peak memory or step time.")
     if state.before_change("programs"):
         undo, of = partial(state.undo, "programs"), _UNDO
         st.button("Undo", icon=":material/undo:", key="fix:undo", on_click=undo, help=of)

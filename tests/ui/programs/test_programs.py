@@ -251,10 +251,16 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     next(each for each in screen.button if each.key == "mend:0").click().run()
     settled(screen)
     ci, expected = (
-        each.value for each in screen.code if each.value.startswith(("spmd-lab program", "spmd.ex"))
+        each.value
+        for each in screen.code
+        if each.value.startswith(("spmd-lab program", "import pytest"))
     )
     assert ci == "spmd-lab program step.jaxexport --fail-on any --target tpu:v5e:2x4"
-    assert ".is_sharded('params/embed', P(None, ('fsdp', 'tensor')))" in expected
+    assert "expected.is_sharded('params/embed', P(None, ('fsdp', 'tensor')))" in expected
+    assert "expected.is_sharded('params/layers/*/down', P('tensor', 'fsdp'))" in expected, (
+        "kept, too"
+    )
+    compile(expected, "test_step.py", "exec")
     given = link.decode(screen.query_params["experiment"]).to_json()["specs"]
     assert [*given] == ["params/embed", "moments/embed", "*/embed"]
     assert not any("Replicated" in each for each in findings(screen))

@@ -114,19 +114,31 @@ def _headline(answer: TrainingAnswer) -> str:
     if question.budget and not question.days:
         first = beside if others else "the fastest"
         return f"{money_text(question.budget)} pays for {chips:,} {name}: {takes}, {first}."
+    of = _of_chips(answer, chips)
     if question.days is None and others:
         last = answer.even[-1].run
         ends = takes, days_text(last.days.estimate) if last else takes
         span = between(*ends)
         kinds = listed([chip_title(row.kind) for row in answer.even])
         if not is_alike:
-            return f"Of {numbered(chips, 'chip')} each, cannot tell which of {kinds} is fastest: {span}."
-        return f"Of {numbered(chips, 'chip')} each, {kinds} are about even: {span}."
+            return f"{of}, cannot tell which of {kinds} is fastest: {span}."
+        return f"{of}, {kinds} are about even: {span}."
     if question.days is None:
         if len(answer.rows) == 1:
             return f"{numbered(chips, 'chip')} of {name}: {takes}."
-        return f"Of {numbered(chips, 'chip')} each, {name} is fastest: {takes}."
+        return f"{of}, {name} is fastest: {takes}."
     return _within(answer, best, f", {beside}" if others else "")
+
+
+def _of_chips(answer: TrainingAnswer, chips: int) -> str:
+    """Returns how many chips of each kind are compared: the nearest to the question, where no slice
+    of some kind has as many.
+    """
+    counts = {row.plan.topology.chips for row in answer.rows if row.plan and row.run}
+    if len(counts) == 1:
+        return f"Of {numbered(chips, 'chip')} each"
+    ends = numbered(max(counts, default=chips), "chip")
+    return f"Of {min(counts, default=chips):,} to {ends} a kind"
 
 
 def _within(answer: TrainingAnswer, best: TrainingRow, beside: str) -> str:

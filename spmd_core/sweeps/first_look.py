@@ -39,7 +39,9 @@ def first_look(question: AnyQuestion) -> Answer | None:
 def _first_look(code: str) -> Answer | None:
     question = link.decode(code)
     if isinstance(question, ModelQuestion):
-        looked = [each for part in _parts(question) for each in _some(part)]
+        looked = [each for part in _parts(question, False) for each in _some(part)]
+        if question.offload and not any(each.is_ranked for each in looked):
+            looked = [each for part in _parts(question, True) for each in _some(part)]
     elif question.described:
         return None
     else:
@@ -47,15 +49,15 @@ def _first_look(code: str) -> Answer | None:
     return Answer(question, len(looked), looked, False) if looked else None
 
 
-def _parts(question: ModelQuestion) -> list[ModelQuestion]:
+def _parts(question: ModelQuestion, offload: bool) -> list[ModelQuestion]:
     """The question on the largest topology of each kind of chip, with a small and a larger batch
-    where it is free, nothing offloaded.
+    where it is free; what is offloaded multiplies the candidates.
     """
     largest = {each.chip.generation: each.target for each in question.topologies}
     is_free = question.global_batch is None and question.batch_per_device is None
     batches = [{"batch_per_device": each} for each in _BATCHES] if is_free else [{}]
     return [
-        question.model_copy(update={"offload": False, "chips": (target,)} | batch)
+        question.model_copy(update={"offload": offload, "chips": (target,)} | batch)
         for target in list(largest.values())[:_MOST_TARGETS]
         for batch in batches
     ]

@@ -28,6 +28,14 @@ def test_a_look_has_the_estimates_of_the_search_itself():
     assert least <= look.winner.seconds <= (1 + SAME) * least
 
 
+def test_what_fits_only_with_offload_is_offloaded_in_a_look():
+    question = {"model": "llama-3.1-8b", "chips": ["v6e:4x8"], "global_batch": 256, "sequence": 8192}
+    look = first_look(read_question(question))
+    assert look.winner is not None and look.winner.plan.offload
+    without = first_look(read_question(question | {"offload": False}))
+    assert without.winner is None
+
+
 def test_each_kind_of_chip_is_in_a_look_and_a_space_that_is_too_wide_is_not():
     look = first_look(read_question(SMALL | {"chips": ["v5e:4", "v5e:16", "v5p:8"]}))
     assert {each.chips for each in look.found} == {16, 8}

@@ -64,6 +64,7 @@ def before(kind: str) -> None:
     last = state.aside(question_inputs.SCREEN, "answered")
     search = running.find(lab(), last) if last else None
     if search is None or not search.is_over or search.question.kind != kind:
+        st.caption("No estimate at once: *Search* looks through the candidates.")
         return
     asked = plain(words.asked_words(search.question))
     st.subheader(f"{answer.BEFORE}: {asked}", anchor=False)

@@ -56,7 +56,8 @@ else:
             course.gallery(here, done)
 if not recipes:
     st.info(
-        f"No recipe {'of this level ' if level in LEVELS else ''}has the words {plain(words)}. Try fewer, or another level. "
+        f"No recipe {'of this level ' if level in LEVELS else ''}has the words {plain(words)}. "
+        f"Try {'fewer' if ' ' in words.strip() else 'others'}, or another level. "
         "Or leave the course: upload a step that jax.export saved, time a collective, or search for "
         "a sharding."
     )

@@ -27,9 +27,13 @@ def _kinds(answer: ServingAnswer) -> Iterator[ServedKind]:
     rows: dict[str, list[ServingRow]] = {}
     for row in answer.rows:
         rows.setdefault(row.plan.topology.chip.generation, []).append(row)
-    for kind, each in rows.items():
-        lead = replace(answer, rows=tuple(each), by_load=()).lead
-        yield ServedKind(kind, lead, "" if lead else each[0].verdict)
+    leads = {
+        kind: replace(answer, rows=tuple(each), by_load=()).lead for kind, each in rows.items()
+    }
+    places = {id(row): at for at, row in enumerate(answer.rows)}
+    last = len(places)
+    for kind in sorted(rows, key=lambda kind: places.get(id(leads[kind]), last)):
+        yield ServedKind(kind, leads[kind], "" if leads[kind] else rows[kind][0].verdict)
     yield from (ServedKind(kind, None, why) for kind, why in left_out(answer))
 
 

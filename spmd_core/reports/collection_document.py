@@ -32,9 +32,11 @@ def collection_document(
     """The page. `subjects`: the runs that are stored, by id; `texts`: by run, the program texts
     that are to be in it.
     """
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(collection.updated_at))
+    of = f"Collection {collection.id}" if collection.id else "A page of the notebook"
+    when = time.strftime(", as of %Y-%m-%d %H:%M", time.localtime(collection.updated_at))
+    when *= collection.updated_at > 0  # the example has no moment
     by = f", by {collection.owner_name}" if collection.owner_name else ""
-    blocks: list[Block] = [Paragraph(f"Collection {collection.id}, as of {when}{by}.")]
+    blocks: list[Block] = [Paragraph(f"{of}{when}{by}.")]
     together = [each for each in parts_of(collection, subjects) if isinstance(each, Compared)]
     first = {each.baseline.run: each for each in together}
     letters = {run: f"{letter}: " for each in together for run, letter in each.letters.items()}

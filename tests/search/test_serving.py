@@ -365,6 +365,8 @@ def test_each_kind_that_is_asked_has_a_row_with_its_best_or_why_none():
     kinds = {each.kind: each for each in served_kinds(found)}
     assert [*kinds] and {*kinds} == {"v5e", "v6e", "b200"}
     assert next(iter(kinds.values())).row is found.lead
+    leads = [found.rows.index(each.row) for each in kinds.values() if each.row]
+    assert leads == sorted(leads), "the better kinds first"
     table = kinds_table(found)
     assert len(table.rows) == 3 and all(cell.text for cell in table.column("Limits"))
     for each in kinds.values():

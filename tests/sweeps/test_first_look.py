@@ -29,7 +29,12 @@ def test_a_look_has_the_estimates_of_the_search_itself():
 
 
 def test_what_fits_only_with_offload_is_offloaded_in_a_look():
-    question = {"model": "llama-3.1-8b", "chips": ["v6e:4x8"], "global_batch": 256, "sequence": 8192}
+    question = {
+        "model": "llama-3.1-8b",
+        "chips": ["v6e:4x8"],
+        "global_batch": 256,
+        "sequence": 8192,
+    }
     look = first_look(read_question(question))
     assert look.winner is not None and look.winner.plan.offload
     without = first_look(read_question(question | {"offload": False}))

@@ -25,6 +25,7 @@ from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.predict.compiling import roughly
+from spmd_lab.ui.price import PRICE
 from spmd_lab.ui.search import charts, rows
 from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
@@ -207,7 +208,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool, is_stale: bool) -> b
     )
     if is_open and (seconds := _compile_s(answer)):
         st.caption(plain(f"{roughly(seconds)}."), width="content")
-    _open(winner, "open-winner" if is_open or is_stale else "main-link-winner")
+    _open(winner, answer, "open-winner" if is_open or is_stale else "main-link-winner")
     return pressed
 
 
@@ -263,7 +264,7 @@ def details(answer: Answer) -> None:
     ranked(answer)
     chosen = _ranking(answer)
     st.markdown(plain(words.why_not(answer, chosen)))
-    actions(chosen)
+    actions(chosen, answer)
     if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
         st.subheader("Causal MFU against the batch", anchor=False)
         alt = words.batches_words(answer.best_by_batch)
@@ -359,7 +360,13 @@ def _shown(table: Table, answer: Answer) -> pd.DataFrame:
     return drawn.drop(columns=[name for name in same if name in alike])
 
 
-def _open(candidate: Candidate, key: str) -> None:
+def _prices(answer: Answer, title: str) -> dict[str, str]:
+    """Returns the prices of a question, as a link to Predict has them."""
+    listed = [f"{kind}={each:.12g}" for kind, each in answer.question.price]
+    return {PRICE: ",".join(listed)} if listed and title == "Predict" else {}
+
+
+def _open(candidate: Candidate, answer: Answer, key: str) -> None:
     experiment = candidate.experiment
     title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
     title = "Programs" if experiment.exported else title
@@ -369,7 +376,7 @@ def _open(candidate: Candidate, key: str) -> None:
             page,
             label=f"**Open on {title}**",
             icon=":material/open_in_new:",
-            query_params=cards.query(experiment, candidate.run),
+            query_params=cards.query(experiment, candidate.run) | _prices(answer, title),
         )
     if (
         candidate.stage == "estimated"
@@ -388,11 +395,11 @@ def _open(candidate: Candidate, key: str) -> None:
         )
 
 
-def actions(candidate: Candidate) -> None:
-    """Open a candidate on its screen, download its script, and its axis rules."""
+def actions(candidate: Candidate, answer: Answer) -> None:
+    """Open a candidate of an answer on its screen, download its script, and its axis rules."""
     experiment = candidate.experiment
     with st.container(horizontal=True, vertical_alignment="center"):
-        _open(candidate, "open-chosen")
+        _open(candidate, answer, "open-chosen")
         exports.download(
             "Script",
             lambda: script_text(experiment),

@@ -24,6 +24,7 @@ from spmd_core.sweeps import first_look
 from spmd_core.time import estimate_step
 from spmd_core.words import share_words
 from spmd_lab.ui import style
+from spmd_lab.ui.search import answer as of_answer
 from spmd_lab.ui.search.charts import front_chart
 from spmd_lab.ui.search.rows import html, ranked_rows
 
@@ -257,3 +258,10 @@ def test_the_time_of_tokens_has_the_interval_of_the_step():
     of_best = float(time_of_tokens(best).removesuffix(" h"))
     assert hours == pytest.approx([of_best * end / best.seconds for end in best.span], rel=0.01)
     assert hours[0] < of_best < hours[1]
+
+
+def test_a_link_to_predict_takes_the_prices_of_its_question():
+    asked = {"model": "llama-3.1-8b", "chips": ["v5p:8"], "price": {"v5p": 4.2}}
+    found = first_look(read_question(asked))
+    assert of_answer._prices(found, "Predict") == {"price": "v5p=4.2"}
+    assert of_answer._prices(found, "Compare") == {}

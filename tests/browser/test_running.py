@@ -77,7 +77,7 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
         '[aria-label^="Time per call by strategy, median of all samples: Single device"]'
     ).first.wait_for(state="attached")
     page.get_by_text("How sure?").click()
-    page.get_by_text("dispatch floor per call").first.wait_for()
+    page.get_by_text("dispatch floor, a call that only adds 1").first.wait_for()
     assert "8 simulated CPU devices" in page.get_by_test_id("stPopoverBody").inner_text()
     page.keyboard.press("Escape")
     # details are loaded when their tab is opened

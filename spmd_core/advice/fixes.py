@@ -8,9 +8,9 @@ from math import prod
 from typing import TypeVar
 
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.fields import Spec, padded
+from spmd_core.fields import Axes, Spec, padded
 from spmd_core.results import StepFinding
-from spmd_core.workloads import VALUE, Finding, Held, Program, device_bytes, findings
+from spmd_core.workloads import VALUE, Finding, Held, Program, batch_rows, device_bytes, findings
 
 COST_TIME = (  # kinds of findings that do
     *("lost_batch", "replicated_batch", "repeated_work", "unused_axis"),
@@ -39,11 +39,12 @@ _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 def mending(group: Sequence[Finding], program: Program) -> Specs:
     """Returns the specs that mend findings of one kind: of an odd array those of its layers, of a
     replicated one these too, else those of a weight beside it, else the dim that the most devices
-    divide; of an axis that is not used the rows of the batch. None of a pattern that matches no argument, nor of an array that no axis divides.
+    divide; of an axis that is not used the rows of the batch. None of a pattern that matches no
+    argument, nor of an array that no axis divides.
     """
     first, patterns = group[0], program.described.patterns
     if first.kind == "unused_axis":
-        return _rows_over(first, program)
+        return _rows_over(first.others, (first.path,), program)
     if first.kind not in _BY_SPECS or first.path not in patterns:
         return {}
     of = {each.leaf.path: each for each in program.arguments()}
@@ -58,36 +59,26 @@ def mending(group: Sequence[Finding], program: Program) -> Specs:
     return specs if is_less else {}
 
 
-def _rows_over(finding: Finding, program: Program) -> Specs:
-    """Returns the specs of the batch with its rows over one more axis."""
-    specs = {path: program.spec(program.described.leaves[path]) for path in finding.others}
-    return {
-        program.described.patterns[path]: ((*rows, finding.path), *others)
-        for path, (rows, *others) in specs.items()
-    }
+def _rows_over(paths: Iterable[str], axes: Axes, program: Program) -> Specs:
+    """Returns the specs of arrays with their rows over more axes."""
+    specs = {path: program.spec(program.described.leaves[path]) for path in paths}
+    return {path: ((*rows, *axes), *others) for path, (rows, *others) in specs.items()}
 
 
-def batch_over(axes: Sequence[str], program: Program) -> Specs:
-    """Returns the specs that shard the batch over axes too: of each argument of it with as many rows
-    as its largest. None where an argument of it has an axis of them, where they do not divide the
-    rows, and where weights have them while other axes shard the batch.
+def batch_over(axes: Axes, program: Program) -> Specs:
+    """Returns the specs that shard the rows of the batch over axes too. None where an argument of it
+    has an axis of them, and where weights have them while other axes shard the batch.
     """
-    held = {each.leaf.path: each for each in program.arguments()}
-    batch = [held[path] for path in program.described.batch if held[path].shape]
-    rows = max(batch, key=lambda each: each.bytes).shape[0] if batch else 0
     used, by_weights = (
-        {axis for each in some for dim in each.spec or () for axis in dim}
-        for some in (batch, [held[leaf.path] for leaf in program.described.weights])
+        {axis for leaf in some for dim in program.spec(leaf) for axis in dim}
+        for some in (
+            [program.described.leaves[path] for path in program.described.batch],
+            program.described.weights,
+        )
     )
-    sizes = dict(program.mesh)
-    parts = prod(sizes[axis] for axis in (*used, *axes))
-    if not rows or rows % parts or used & {*axes} or (used and by_weights & {*axes}):
+    if used & {*axes} or (used and by_weights & {*axes}):
         return {}
-    return {
-        each.leaf.path: ((*(each.spec or ((),))[0], *axes), *(each.spec or ())[1:])
-        for each in batch
-        if each.shape[0] == rows
-    }
+    return _rows_over(batch_rows(program, axes), axes, program)
 
 
 def result_spec(path: str, program: Program) -> Spec:
@@ -186,13 +177,17 @@ def expected_words(experiment: Experiment) -> str:
     """
     program = experiment.exported
     assert program is not None
-    patterns, specs = program.described.patterns, dict[str, Spec]()
-    for each in sorted(program.arguments(), key=lambda each: -each.bytes):
-        if each.spec and any(each.spec):
-            specs.setdefault(patterns[each.leaf.path], each.spec)
+    held = {each.leaf.path: each for each in program.arguments()}
+    listed: list[tuple[int, str, Spec]] = []
+    for pattern, leaves in program.described.groups.items():
+        of = [held[leaf.path] for leaf in leaves]
+        is_alike = len({each.spec for each in of}) == 1
+        shown = [(of[0], pattern)] if is_alike else [(each, each.leaf.path) for each in of]
+        listed += [(each.bytes, name, each.spec or ()) for each, name in shown]
+    sharded = sorted((each for each in listed if any(each[-1])), reverse=True)
     lines = [
         f"    expected.is_sharded({name!r}, {spec_code(spec)})"
-        for name, spec in [*specs.items()][:MOST_EXPECTED]
+        for _, name, spec in sharded[:MOST_EXPECTED]
     ]
     devices = prod(size for _, size in program.mesh)
     return "\n".join((_TEST.format(devices=devices), *lines)) if lines else ""

@@ -21,6 +21,7 @@ from spmd_core.plan import Plan, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
+    MAY_MISS,
     ContextRow,
     TrainingAnswer,
     TrainingCost,
@@ -37,7 +38,7 @@ _BEST = {  # of the best row, of one that needs so many times as much, and of on
     "dollars": ("cheapest", "× the dollars", "as cheap"),
 }
 _MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
-_MAY_MISS, _UNPRICED = ", may miss", "no price"
+_MAY_MISS, _UNPRICED = f", {MAY_MISS}", "no price"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
 _MOST_ALIKE = 1.25
 

@@ -52,8 +52,8 @@ def came_out(facts: Result) -> Came:
 
 def verdict(facts: Result) -> Judged | None:
     """Returns the verdict of a result: whether sharding helped, or how its rows compare; of one
-    prediction whether it fits and what binds it, of an exported program how many findings it has, of an array what each device holds, of a sweep of
-    collectives the rate that it reaches. None where nothing is judged.
+    prediction whether it fits and what binds it, of an exported program how many findings it has,
+    of an array what each device holds, of a sweep of collectives the rate that it reaches. None where nothing is judged.
     """
     if judged := sharding_verdict(facts):
         kind, words = judged

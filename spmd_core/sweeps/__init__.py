@@ -43,10 +43,12 @@ from spmd_core.sweeps.sweep import (
 )
 from spmd_core.sweeps.training import (
     KINDS,
+    MAY_MISS,
     TOKENS_OF_A_STEP,
     TrainingAnswer,
     TrainingQuestion,
     TrainingRow,
+    deadline_verdict,
     measure,
 )
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, run_of, training_run
@@ -59,6 +61,7 @@ __all__ = [
     "EFFICIENCIES",
     "FIRST",
     "KINDS",
+    "MAY_MISS",
     "MOST_CHIPS",
     "POINTS",
     "PUBLISHED_SPAN",
@@ -89,6 +92,7 @@ __all__ = [
     "context_rows",
     "csv_text",
     "curves",
+    "deadline_verdict",
     "decode_points",
     "estimated",
     "fastest_kinds",

@@ -17,6 +17,16 @@ from spmd_core.sweeps.training_cost import TrainingCost
 KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
 # tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
 TOKENS_OF_A_STEP = 2**22
+MAY_MISS = "may miss"  # a deadline that the range of a run meets
+
+
+def deadline_verdict(run: TrainingCost, days: float) -> str:
+    """Returns whether a run keeps a deadline with all of its range, may miss it, or misses
+    it by its estimate.
+    """
+    if run.days.estimate > days:
+        return "misses"
+    return "keeps" if run.days.high <= days else MAY_MISS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,8 @@ class TrainingQuestion:
         return in_time and (self.budget is None or (run.money or 0.0) <= self.budget)
 
     def may_miss(self, run: TrainingCost) -> bool:
-        """Returns True if the estimate of a run keeps the deadline, and the end of its range does not."""
-        return self.days is not None and run.days.estimate <= self.days < run.days.high
+        """Returns True if a run keeps the deadline by its estimate alone."""
+        return self.days is not None and deadline_verdict(run, self.days) == MAY_MISS
 
     def check(self) -> None:
         """Raises RequestError where the question has no answer."""
@@ -125,9 +135,9 @@ class TrainingAnswer:
         price, else chips; days of a budget or a number of chips."""
         if self.question.days is None:
             return "days"
-        kept = [row for row in self.rows if row.meets]
-        priced = sum(bool(row.price) for row in kept)
-        return "dollars" if priced and priced in (len(kept), max(priced, 2)) else "chips"
+        priced = [bool(row.price) for row in self.rows if row.meets]
+        is_compared = sum(priced) > 1 or priced == [True]
+        return "dollars" if is_compared else "chips"
 
     @cached_property
     def best(self) -> TrainingRow | None:

@@ -232,8 +232,8 @@ def grouped(listed: Iterable[Finding], program: Program) -> tuple[tuple[Finding,
 
 def _unused_axes(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Mesh axes that the program names nowhere, or of a step that updates its weights only in specs of
-    less than `USED` of the sharded ones, so that the devices along them compute the same. `others` are the
-    arrays of the batch that they divide.
+    less than `USED` of the sharded ones, so that the devices along them repeat work. `others` are
+    the arrays of the batch that they divide.
     """
     described = program.described
     if described.named_axes is None or not described.mesh:
@@ -243,7 +243,7 @@ def _unused_axes(program: Program, held: Mapping[str, Held]) -> Iterator[Finding
     total = sum(each.bytes_per_device or 0 for each in held.values())
     for axis, size in program.mesh:
         if size > 1 and axis not in used:
-            yield Finding("unused_axis", axis, total, tuple(_rows(program, held, size)))
+            yield Finding("unused_axis", axis, total, batch_rows(program, (axis,)))
 
 
 def _used_axes(program: Program, held: Mapping[str, Held]) -> set[str]:
@@ -268,15 +268,17 @@ def weights_over(program: Program, axis: str) -> float:
     return over / (sum(size for size, _ in sharded) or 1)
 
 
-def _rows(program: Program, held: Mapping[str, Held], parts: int) -> Iterator[str]:
-    """Paths of the batch's arrays with as many rows as the largest, where a device has equal parts."""
+def batch_rows(program: Program, axes: Axes) -> tuple[str, ...]:
+    """Returns the paths of the batch's arrays with as many rows as the largest, where these divide over
+    more axes too.
+    """
+    held, sizes = {each.leaf.path: each for each in program.arguments()}, dict(program.mesh)
     batch = [held[path] for path in program.described.batch if held[path].shape]
     count = max(batch, key=lambda each: each.bytes).shape[0] if batch else 0
-    sizes = dict(program.mesh)
-    for each in batch:
-        over = math.prod(sizes[axis] for axis in (each.spec or ((),))[0])
-        if each.shape[0] == count and count % (over * parts) == 0:
-            yield each.leaf.path
+    over = lambda each: math.prod(sizes[axis] for axis in (*(each.spec or ((),))[0], *axes))  # noqa: E731
+    return tuple(
+        each.leaf.path for each in batch if each.shape[0] == count and count % over(each) == 0
+    )
 
 
 def _large(program: Program, held: Mapping[str, Held]) -> float:

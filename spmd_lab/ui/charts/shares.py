@@ -134,7 +134,7 @@ def has_room(sums: Sequence[float]) -> bool:
 
 
 def split_bar(named: Mapping[str, float], title: str = "") -> str:
-    """Returns HTML of one bar of the seconds of named parts, below its title, each named below it with its share
+    """Returns HTML of one bar of the seconds of named parts below its title, each named with its share
     and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
     The shares add up to 100 %; one that rounds to nothing is not named.
     """

@@ -23,7 +23,13 @@ from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.search import link, question_for, read_prices
 from spmd_core.sheets import Table
-from spmd_core.sweeps import TrainingAnswer, TrainingCost, context_rows, training_run
+from spmd_core.sweeps import (
+    TrainingAnswer,
+    TrainingCost,
+    context_rows,
+    deadline_verdict,
+    training_run,
+)
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
 from spmd_core.words import bound_by, days_text, deadline_text, predictions, tokens_text
@@ -105,9 +111,8 @@ def _limit_words(run: TrainingCost) -> tuple[str, bool]:
     if value is None:
         return "", True
     if by == "days":
-        is_kept = run.days.estimate <= value
-        verb = ("misses", "may miss", "keeps")[is_kept + (run.days.high <= value)]
-        return f"{verb} {deadline_text(value)}", is_kept
+        verdict = deadline_verdict(run, value)
+        return f"{verdict} {deadline_text(value)}", verdict != "misses"
     if run.money is None:
         return "", True  # whose field is below that of the budget
     is_kept = run.money <= value

@@ -43,7 +43,7 @@ _COMPILED = " Compiled, it keeps its batch and repeats no work."
 _NOT_COMPILED = " Compile it to check its batch and its work, too."
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
-    "unused_axis": ("Axis not used", "Devices along axis {} compute the same."),
+    "unused_axis": ("Axis not used", "Devices along axis {} repeat the same work."),
     "replicated": ("Replicated", "Each device holds all of {}."),
     "resharded_state": ("Resharded on each call", "Each call reshards {}."),
     "moved_state": ("Moved to another memory", "Each call moves {} to another memory."),

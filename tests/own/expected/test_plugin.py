@@ -2,8 +2,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from bench.exported import written
+from spmd_core.advice import expected_words
+from spmd_core.experiment import as_exported
+from spmd_core.workloads import programs
 
 pytestmark = [pytest.mark.newer, pytest.mark.newer_whole]
 ROOT = Path(__file__).resolve().parents[3]
@@ -128,3 +134,21 @@ def test_without_the_fixture_neither_jax_nor_the_core_is_loaded():
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=ROOT, capture_output=True, text=True)  # fmt: skip
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.this_python
+def test_the_test_that_programs_shows_passes_and_fails_where_a_spec_is_lost(
+    project, data_folder, read_here
+):
+    """Of a program that another process exported: the text is a file of its own."""
+    given: dict[str, Any] = {}
+    exec(MODEL, given)
+    params, x = given["arguments"]()
+    described = programs.take(written(given["step"], {"params": params, "x": x}))
+    (project / "test_model.py").write_text(expected_words(as_exported(described)))
+    train = project / "train.py"
+    train.write_text(MODEL)
+    assert "1 passed" in run(project)
+    train.write_text(MODEL.replace('up=("fsdp", "tensor")', 'up=("fsdp",)'))
+    printed = run(project)
+    assert "1 failed" in printed and "expected params/up to be P('fsdp', 'tensor')" in printed

@@ -377,7 +377,7 @@ def test_an_unsharded_batch_is_the_headline_before_a_compile_and_its_rows_are_of
     test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
     test.query_params["experiment"] = link.encode(as_exported(described))
     test.switch_page("pages/programs.py").run()
-    assert not test.exception and "Devices along axis data compute the same." in headline(test)
+    assert not test.exception and "Devices along axis data repeat the same work." in headline(test)
     (found,) = findings(test)
     assert found.startswith("1. Axis not used") and "shard the rows of tokens over it" in found
     assert "Use P('data', None) for tokens" in [
@@ -419,7 +419,7 @@ def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch
     screen.query_params["experiment"] = link.encode(lab().result(run).experiment)
     screen.run()
     assert not screen.exception
-    assert "Devices along axis data compute the same: 4 times the work." in headline(screen)
+    assert "Devices along axis data repeat the same work: 4 times the work." in headline(screen)
     (first,) = (each for each in screen.button if each.key == "mend")
     assert first.label.replace("\\", "") == "Use P('data', None) for batch/tgt and batch/tok"
     first.click().run(timeout=240)

@@ -178,16 +178,16 @@ def expected_words(experiment: Experiment) -> str:
     program = experiment.exported
     assert program is not None
     held = {each.leaf.path: each for each in program.arguments()}
-    listed: list[tuple[int, str, Spec]] = []
+    listed: list[tuple[bool, int, str, Spec]] = []  # odd layers last: each of them is a line
     for pattern, leaves in program.described.groups.items():
         of = [held[leaf.path] for leaf in leaves]
         is_alike = len({each.spec for each in of}) == 1
         shown = [(of[0], pattern)] if is_alike else [(each, each.leaf.path) for each in of]
-        listed += [(each.bytes, name, each.spec or ()) for each, name in shown]
+        listed += [(is_alike, each.bytes, name, each.spec or ()) for each, name in shown]
     sharded = sorted((each for each in listed if any(each[-1])), reverse=True)
     lines = [
         f"    expected.is_sharded({name!r}, {spec_code(spec)})"
-        for _, name, spec in sharded[:MOST_EXPECTED]
+        for *_, name, spec in sharded[:MOST_EXPECTED]
     ]
     devices = prod(size for _, size in program.mesh)
     return "\n".join((_TEST.format(devices=devices), *lines)) if lines else ""

@@ -134,7 +134,8 @@ def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
     held = f"; {_memory_change(memory)}" if memory is not None else ""
     takes = f"predicted {_times(remedy.predicted_s)}"
     if remedy.measured_s and remedy.ratio:
-        takes = f"measured {_times(remedy.measured_s)}, {paired_words(remedy.ratio)}"
+        ratio = paired_words(remedy.ratio, remedy.measured_s.quotient)
+        takes = f"measured {_times(remedy.measured_s)}, {ratio}"
     change = change_words(base, remedy.changes)
     constraints = [
         origin for origin in (*each.origin, *each.against) if origin.kind == "constraint"
@@ -227,7 +228,8 @@ def _timed(seconds: Predicted | None, ratio: Ratio | None) -> str:
     """A change that was timed beside the program, and is not proven faster; "" if it was not."""
     if seconds is None or ratio is None:
         return ""
-    return f"measured {_times(seconds)}, {_NOT_FASTER[ratio.verdict]}: {paired_words(ratio)}"
+    words = paired_words(ratio, seconds.quotient)
+    return f"measured {_times(seconds)}, {_NOT_FASTER[ratio.verdict]}: {words}"
 
 
 def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:

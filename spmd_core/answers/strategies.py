@@ -168,7 +168,7 @@ STRATEGIES = Sheet[StrategyRow](
             "Variant",
             lambda row: (
                 row.result.row(row.name).variant or None
-                if row.result.experiment.baselines != {row.name}
+                if row.result.baselines != {row.name}
                 else "every variant"
             ),
         ),

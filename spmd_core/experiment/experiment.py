@@ -220,6 +220,28 @@ class Experiment(Frozen):
             and programs.count(on_one[row.variant]) > 1
         )
 
+    @property  # a cached one would hold the experiment itself, and == would never end
+    def ranked_rows(self) -> tuple[Row, ...]:
+        """The rows by which variants are ranked: all but baselines."""
+        return tuple(row for row in self.rows if row.key not in self.baselines)
+
+    @property  # a cached one would hold the experiment itself, and == would never end
+    def rows_once(self) -> tuple[Row, ...]:
+        """What a run computes: the rows, of a baseline that several variants have its first alone.
+
+        A variant that has no other row keeps its own.
+        """
+        known: set[tuple[object, ...]] = set()
+        ranked, kept = {row.variant for row in self.ranked_rows}, []
+        for row in self.rows:
+            program = (row.strategy, *_on_one_device(row.experiment))
+            if row.key in self.baselines:
+                if row.variant in ranked and program in known:
+                    continue
+                known.add(program)
+            kept.append(row)
+        return tuple(kept)
+
     @property
     def sizes(self) -> dict[str, int]:
         """Dim -> size."""
@@ -244,6 +266,11 @@ class Experiment(Frozen):
     def processes(self) -> int:
         """In how many processes the best of its rows are timed."""
         return self.timing.processes or (STUDY_PROCESSES if self.variants else 1)
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether further processes than these may be measured: of a study while a verdict is open."""
+        return bool(self.variants) and not self.timing.processes
 
     def palette_place(self, row: str) -> int:
         """Returns the place of a row's color in a palette: by its strategy, in a study by its place
@@ -419,5 +446,5 @@ def parse_experiment_text(text: str | bytes) -> Experiment:
 
 
 def _on_one_device(experiment: Experiment) -> tuple[object, ...]:
-    options = {name: each for name, each in experiment.options if name != "device_order"}
-    return experiment.target, experiment.dtype, experiment.memory, options
+    options = frozenset(each for each in experiment.options if each[0] != "device_order")
+    return experiment.target, experiment.dims, experiment.dtype, experiment.memory, options

@@ -56,7 +56,9 @@ from spmd_core.facts.trace import (
 )
 from spmd_core.facts.verdicts import (
     CONFIDENCE,
+    FEW_WITHIN,
     LOOKS,
+    MOST_PROCESSES,
     PLACEMENT,
     SURE_PROCESSES,
     Ratio,
@@ -69,7 +71,9 @@ from spmd_core.facts.verdicts import (
 
 __all__ = [
     "CONFIDENCE",
+    "FEW_WITHIN",
     "LOOKS",
+    "MOST_PROCESSES",
     "PLACEMENT",
     "PROGRAM",
     "RINGS",

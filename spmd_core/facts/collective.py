@@ -46,6 +46,12 @@ class Predicted(Frozen):
     before: float
     after: float
 
+    @property
+    def quotient(self) -> float | None:
+        """The slower over the faster; None where one has no time."""
+        low, high = sorted((self.before, self.after))
+        return high / low if low else None
+
 
 class Remedy(Frozen):
     """The smallest compiled change that removes a collective or reduces its time.

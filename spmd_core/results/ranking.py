@@ -29,7 +29,7 @@ def next_process(result: Result) -> tuple[str, ...]:
 
 def _answers(result: Result) -> list[Comparison]:
     """How all rows compare, and how those do that are no baselines, where some are."""
-    aside = result.experiment.baselines
+    aside = result.baselines
     ranked = [name for name in result.strategies if name not in aside]
     alone = compare_rows(result, ranked) if aside else None
     return [answer for answer in (result.comparison, alone) if answer is not None]
@@ -48,7 +48,7 @@ def _is_wanted(result: Result, answers: Sequence[Comparison]) -> bool:
     done = 1 + max(len(each.again_s) for each in result.strategies.values())
     if done < result.experiment.processes:
         return True
-    if result.experiment.timing.processes or not result.experiment.variants:
+    if not result.experiment.takes_more:
         return False
     is_open = [
         each.interval
@@ -109,7 +109,7 @@ def best_rows(result: Result) -> tuple[str, ...]:
     out.
     """
     ranked = {*names_of(result.comparison), *names_of(result.predicted)}
-    last = result.experiment.baselines.__contains__
+    last = result.baselines.__contains__
     names = sorted(filter(ranked.__contains__, result.order), key=last)
     return tuple(firsts_by_key((result.row(name).variant, name) for name in names).values())
 
@@ -119,7 +119,7 @@ def against_baselines(result: Result) -> dict[str, Comparison]:
     the fastest row of all; else none: the study's own comparison has them.
     """
     best = best_rows(result)
-    aside = [name for name in result.experiment.baselines if name not in best]
+    aside = [name for name in result.baselines if name not in best]
     if not result.comparison or result.comparison.fastest not in aside:
         return {}
     pairs = {name: compare_rows(result, (best[0], name)) for name in aside} if best else {}

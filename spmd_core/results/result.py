@@ -340,6 +340,11 @@ class Result(Frozen):
         return not self.partial and self.looks[-1:] == (taken,)
 
     @property
+    def baselines(self) -> frozenset[str]:
+        """Rows of a study that shard nothing: one of all variants, or one of each in older results."""
+        return self.experiment.baselines.intersection(self.strategies)
+
+    @property
     def order(self) -> tuple[str, ...]:
         """Strategies from the fastest to the slowest: measured ones by their median, those only
         predicted by their estimate; then, in the order of the request, those without either. Of a
@@ -352,7 +357,7 @@ class Result(Frozen):
         predicted = self.only_predicted_s
         ranked += sorted(predicted, key=lambda name: predicted[name] / self.tokens(name))
         names = tuple(dict.fromkeys((*ranked, *self.strategies)))
-        aside = self.experiment.baselines
+        aside = self.baselines
         variants = list(
             dict.fromkeys(self.row(each).variant for each in names if each not in aside)
         )

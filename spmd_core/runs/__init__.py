@@ -58,6 +58,7 @@ from spmd_core.runs.states import (
     RunStatus,
     RunSummary,
     behind,
+    expected_processes,
     lane_of_target,
     paced,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "checked_tags",
     "checked_title",
     "encode",
+    "expected_processes",
     "lane_of_target",
     "paced",
     "send",

@@ -1,5 +1,6 @@
 """What is known of a run: its state, its progress, and its line in a list."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import ConfigDict
 
 from spmd_core.experiment import Experiment
+from spmd_core.facts import FEW_WITHIN, MOST_PROCESSES, PLACEMENT, SURE_PROCESSES
 from spmd_core.machine import parse_target
 from spmd_core.results import Failure, Point
 from spmd_core.runs.collection import NO_LABELS, Labels, Origin
@@ -168,6 +170,23 @@ def _expected(status: RunStatus) -> int:
     return ends[0] if ends and is_apart else status.of
 
 
+def expected_processes(status: RunStatus) -> int:
+    """Returns in how many processes a run ends, as it looks now.
+
+    Few processes leave the verdict on near times open (`over_processes`), and more are measured: of a
+    study whose two best are near, SURE_PROCESSES, and once it is past these, MOST_PROCESSES.
+    """
+    planned, now = status.experiment.processes, status.process
+    if not status.experiment.takes_more:
+        return max(planned, now)
+    ranked = {row.key for row in status.experiment.ranked_rows}
+    times = sorted(seconds for row, seconds in status.medians_s.items() if row in ranked)
+    is_near = len(times) > 1 and times[1] < times[0] * math.exp(FEW_WITHIN + PLACEMENT)
+    if not is_near and now <= planned:
+        return planned
+    return SURE_PROCESSES if now <= SURE_PROCESSES else MOST_PROCESSES
+
+
 def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     """Returns the pace of a run now, and about how many seconds are left, None where unknown.
 
@@ -175,7 +194,7 @@ def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     after this one is taken to last as long as this one, which compiles as it does: the first may
     find a worker that runs already, each other one starts its own.
     """
-    elapsed_s, count = status.elapsed_s or 0.0, max(status.experiment.processes, status.process)
+    elapsed_s, count = status.elapsed_s or 0.0, expected_processes(status)
     rounds = _expected(status)
     part = min(1.0, status.done / rounds) if status.of else 0.0
     now = before

@@ -50,9 +50,8 @@ def strategies_shared(result: Result) -> tuple[str, ...]:
     """The strategies by which the variants can be ranked, each of at least two, baselines left out;
     none where it is only one.
     """
-    counts = Counter(row.strategy for row in result.experiment.rows)
-    aside = {result.row(name).strategy for name in result.experiment.baselines}
-    shared = tuple(name for name, count in counts.items() if count > 1 and name not in aside)
+    counts = Counter(row.strategy for row in result.experiment.ranked_rows)
+    shared = tuple(name for name, count in counts.items() if count > 1)
     return shared if len(counts) > 1 else ()
 
 
@@ -73,7 +72,7 @@ def explained(result: Result) -> list[str]:
         notes.append(_BY_VARIANT if by_variant else strategies.PAIRED_NOTE)
         if any(strategies.timed_in(result, name) for name in result.strategies):
             notes.append(strategies.ONE_PROCESS)
-    if aside := {result.row(name).strategy for name in result.experiment.baselines}:
+    if aside := {result.row(name).strategy for name in result.baselines}:
         notes.append(_BASELINE.format(titles(sorted(aside))))
     if any(
         each and each.ratios
@@ -92,7 +91,8 @@ def whose(names: Sequence[str], result: Result) -> str:
     """The rows with some property: `every variant and strategy` if all have it, else the variants
     whose strategies all have it, and single rows.
     """
-    once, rows = list(dict.fromkeys(names)), result.experiment.rows
+    once = list(dict.fromkeys(names))
+    rows = [row for row in result.experiment.rows if row.key in result.strategies]
     if not result.experiment.variants:
         return (
             "every strategy"
@@ -105,8 +105,8 @@ def whose(names: Sequence[str], result: Result) -> str:
     groups: dict[str, None] = {}
     for name in once:
         variant = result.row(name).variant
-        own = {row.key for row in rows if row.variant == variant} - result.experiment.baselines
-        alone = name in result.experiment.baselines or not own <= set(once)
+        own = {row.key for row in rows if row.variant == variant} - result.baselines
+        alone = name in result.baselines or not own <= set(once)
         groups[spoken(name, result) if alone else in_quotes(variant)] = None
     return listed([*groups])
 
@@ -160,14 +160,17 @@ def against(result: Result) -> dict[str, str]:
             verdicts[answer.fastest] = f"{first} of the variants" if pairs else first
             for each in answer.ratios:
                 alike = strategies.is_same_program(result, each.strategy, answer.fastest)
+                quotient = answer.quotient(each, result.medians_s)
                 verdicts[each.strategy] = (
-                    f"{strategies.ratio_words(each)}, the same program"
+                    f"{strategies.ratio_words(each, quotient)}, the same program"
                     if alike
-                    else strategies.against_words(each)
+                    else strategies.against_words(each, quotient)
                 )
     for name, pair in pairs.items():
-        each = pair.ratios[0] if pair.fastest != name else pair.ratios[0].inverse(name)
-        verdicts[name] = strategies.against_words(each)
+        each, quotient = pair.ratios[0], pair.quotient(pair.ratios[0], result.medians_s)
+        if pair.fastest == name:
+            each, quotient = each.inverse(name), quotient and 1 / quotient
+        verdicts[name] = strategies.against_words(each, quotient)
     return verdicts
 
 

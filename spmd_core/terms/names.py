@@ -27,16 +27,16 @@ def title(strategy: str) -> str:
 
 
 def row_title(result: Result, name: str) -> str:
-    """A row's name beside others of its result: of a study whose rows have one strategy its variant,
-    a study's only baseline is of no variant, and a training step has no strategies to choose from.
+    """A row's name beside others of its result: of a study whose variants are ranked by one
+    strategy its variant, a study's only baseline is of no variant, and a training step has no strategies to choose from.
     """
     if result.experiment.plan and not result.experiment.variants:
         return "Step"
     row = result.row(name)
-    if row.variant and len({each.strategy for each in result.experiment.rows}) == 1:
+    ranked = {each.strategy for each in result.experiment.ranked_rows}
+    if row.variant and len(ranked) == 1 and name not in result.baselines:
         return row.variant
-    aside = result.experiment.baselines == {name}
-    return title(row.strategy if aside else name)
+    return title(row.strategy if result.baselines == {name} else name)
 
 
 def spoken(name: str, result: Result | None = None) -> str:

@@ -1,7 +1,7 @@
 """How far a run is, and about how long it still takes: one text for the screens and the terminal."""
 
 from spmd_core.base import numbered, seconds_text
-from spmd_core.runs import Pace, RunStatus, paced
+from spmd_core.runs import Pace, RunStatus, expected_processes, paced
 from spmd_core.words.runs import compile_words
 
 _ROUGH_S = 5.0  # what is left of a run is rounded to so much: it is an estimate
@@ -54,7 +54,9 @@ def progress_words(status: RunStatus, left_s: float | None) -> str:
     while their values are checked, which takes what it takes.
     """
     planned, now = status.experiment.processes, status.process
-    parts = [f"process {now} of {planned}"] if planned > 1 else []
+    expected = expected_processes(status)
+    about = "about " if expected > planned else ""
+    parts = [f"process {now} of {about}{expected}"] if expected > 1 else []
     if now > planned:
         before = "the first" if planned == 1 else f"the first {planned}"
         parts = [f"process {now}: {before} left a verdict open"]

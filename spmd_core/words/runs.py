@@ -181,7 +181,7 @@ def kept_words(result: Result | None) -> str:
         return "nothing measured or compiled"
     if points:
         return f"{count_text(points)} points measured"
-    of = len(result.experiment.rows)
+    of = len(result.experiment.rows_once)
     what = f"of {of} strategies" if of > 1 else "strategy"
     if not timed:
         none = "" if is_predicted(result) else ", none timed"

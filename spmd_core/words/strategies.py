@@ -49,7 +49,8 @@ _UNSETTLED: dict[Settles, str] = {
     "more processes": "too few processes",
     "more rounds": "too few rounds",
 }
-_OFF = 0.03  # from the quotient of the medians: what a ratio beside them may be
+# from the quotient of the medians: what a ratio beside them may be, in a sentence and in its column
+_OFF, _OFF_IN_COLUMN = 0.03, 0.10
 _NEAR_ONE = 1.2  # a ratio below it of which two digits would hide the difference
 _WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
@@ -74,7 +75,7 @@ def answer_parts(
     if not result.comparison or not best or len(best) == len(result.strategies):
         return _measured(result, _Called(result, is_brief=is_brief, first=first)), ""
     variant = result.row(best[0]).variant
-    aside = result.experiment.baselines.difference(best)
+    aside = result.baselines.difference(best)
     within = of_rows(
         result,
         [
@@ -101,7 +102,7 @@ def _baseline_words(result: Result, best: str) -> str:
     """How the fastest baseline beside a study's variants compares with the best of them; "" where the
     best is known to be faster, and of no baseline.
     """
-    timed = {name: result.medians_s.get(name) for name in result.experiment.baselines - {best}}
+    timed = {name: result.medians_s.get(name) for name in result.baselines - {best}}
     known = {name: seconds for name, seconds in timed.items() if seconds}
     name = min(known, key=lambda name: known[name], default="")
     pair = compare_rows(result, (best, name)) if name else None
@@ -371,29 +372,38 @@ class _Called:
         return f"{shown[0]} and {len(shown) - 1} others"
 
 
-def ratio_words(ratio: Ratio) -> str:
-    """A paired ratio with its interval: `2.50× (2.25 to 2.75)`."""
-    return f"{factor_text(ratio.ratio)}× ({ends_text(ratio.interval)})"
+def ratio_words(ratio: Ratio, quotient: float | None = None) -> str:
+    """A paired ratio with its interval: `2.50× (2.25 to 2.75)`; rough where the `quotient` of the two
+    times beside it is more than 10 % off.
+    """
+    factor, ends = _beside(ratio, quotient, _OFF_IN_COLUMN)
+    return f"{factor}× ({ends_text(ends)})"
+
+
+def _beside(ratio: Ratio, quotient: float | None, off: float) -> tuple[str, tuple[float, float]]:
+    """A ratio's factor and interval beside two times: where their `quotient` is further `off`, it is
+    rough, and its interval has the quotient inside: `roughly 2.5`, (1.80, 2.75). Just above 1 it keeps
+    its digits: 1.0 would hide the difference.
+    """
+    factor, ends = factor_text(ratio.ratio), ratio.interval
+    if quotient is None or abs(quotient / ratio.ratio - 1) <= off:
+        return factor, ends
+    if not 1 / _NEAR_ONE < ratio.ratio < _NEAR_ONE:
+        rough = float(f"{ratio.ratio:.2g}")
+        factor = factor_text(rough) if rough < 1 else f"{rough:,.{int(rough < 10)}f}"
+    return f"roughly {factor}", (min(*ends, quotient), max(*ends, quotient))
 
 
 def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`; where its digits are not those
-    of the `quotient` of two times beside it, `paired ratio 2.48× (2.25 to 2.75)`.
-
-    Beside two times whose `quotient` is more than 3 % off, it is rough, and its interval has the
-    quotient inside: `roughly 2.5× as long (1.80 to 2.75)`. Just above 1 it keeps its
-    digits: 1.0 would hide the difference.
+    of the `quotient` of two times beside it, `paired ratio 2.48× (2.25 to 2.75)`; rough where that is
+    more than 3 % off: `roughly 2.5× as long (1.80 to 2.75)`.
     """
-    ends = ratio.interval
-    if quotient is None or abs(quotient / ratio.ratio - 1) <= _OFF:
-        factor = factor_text(ratio.ratio)
-        if what == "as long" and factor != factor_text(quotient or ratio.ratio):
-            return f"paired ratio {ratio_words(ratio)}"
-        return f"{factor}× {what} ({ends_text(ends)})"
-    ends, rough = (min(*ends, quotient), max(*ends, quotient)), float(f"{ratio.ratio:.2g}")
-    factor = f"{rough:.1f}" if rough < 10 else f"{rough:,.0f}"
-    factor = factor_text(ratio.ratio) if ratio.ratio < _NEAR_ONE else factor
-    return f"roughly {factor}× {what} ({ends_text(ends)})"
+    factor, ends = _beside(ratio, quotient, _OFF)
+    is_exact = factor == factor_text(ratio.ratio)
+    if what == "as long" and is_exact and factor != factor_text(quotient or ratio.ratio):
+        return f"paired ratio {ratio_words(ratio)}"
+    return f"{factor}× {what} ({ends_text(ends)})"
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -406,12 +416,13 @@ def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) 
     return f"fastest {kind}" if name_kind else "fastest"
 
 
-def against_words(ratio: Ratio) -> str:
+def against_words(ratio: Ratio, quotient: float | None = None) -> str:
     """That ratio to the first row; its verdict, and why it is open, where the first is not faster."""
+    words = ratio_words(ratio, quotient)
     if ratio.differs:
-        return ratio_words(ratio)
+        return words
     why = f": {_UNSETTLED[ratio.settles]}" if ratio.settles else ""
-    return f"{ratio_words(ratio)}, {ratio.verdict}{why}"
+    return f"{words}, {ratio.verdict}{why}"
 
 
 def compared_first(result: Result) -> Comparison | None:
@@ -566,14 +577,16 @@ def same_programs(
     )
 
 
-def paired_words(ratio: Ratio) -> str:
+def paired_words(ratio: Ratio, quotient: float | None = None) -> str:
     """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99% interval 1.05
-    to 1.10, 60 rounds in 3 processes)`.
+    to 1.10, 60 rounds in 3 processes)`; rough where the `quotient` of two times beside it is more than
+    3 % off.
     """
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    interval = f"{share}% interval {ends_text(ratio.interval)}{of}"
-    return f"paired ratio {factor_text(ratio.ratio)}× ({interval})"
+    factor, ends = _beside(ratio, quotient, _OFF)
+    kind = "" if factor.startswith("roughly") else "paired ratio "
+    return f"{kind}{factor}× ({share}% interval {ends_text(ends)}{of})"
 
 
 def ends_text(interval: tuple[float, float]) -> str:

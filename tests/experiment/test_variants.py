@@ -231,3 +231,18 @@ def test_the_nearest_of_a_study_that_does_not_fit_is_its_first_variant():
     near = nearest(found.to_json(), device_count=4)
     assert not near.experiment.variants and near.experiment.device_count == 4
     assert "its first one is left" in near.changes[0]
+
+
+def test_what_one_device_does_in_every_variant_is_computed_once():
+    def variant(dim, *strategies, **more):
+        sharded = LAYER | {"sharding": {dim: "x"}, "strategies": [*strategies]} | more
+        return {"name": f"{dim} {len(more)}", "experiment": sharded}
+
+    pair = [variant("batch", "single", "auto"), variant("in", "single", "auto")]
+    study = parse_experiment({"study": pair})
+    assert [row.key for row in study.rows_once] == ["batch 0/single", "batch 0/auto", "in 0/auto"]
+    assert len(study.rows) == 4, "older results have all"
+    other = variant("in", "single", "auto", dtype="bfloat16")
+    assert len(parse_experiment({"study": [*pair, other]}).rows_once) == 5
+    alone = parse_experiment({"study": [variant("batch", "single"), variant("in", "single")]})
+    assert len(alone.rows_once) == 2, "each variant has a row"

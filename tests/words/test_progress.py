@@ -9,6 +9,7 @@ from spmd_core.runs import Pace, RunStatus, paced
 from spmd_core.words import left_words, progress, progress_words
 
 ONE = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
+SIZES = {"dims": {"batch": 8, "in": 32, "out": 8}, "strategies": ["single", "auto"]}
 ROUNDS, COMPILE_S, ROUND_S = 20, 6.0, 0.7
 
 
@@ -100,3 +101,21 @@ def test_a_bar_is_not_full_while_its_run_is_at_work():
         "point 3 of 12, about 25 s left",
     )
     assert left_words(replace(sweep, done=12, of=12)) == ""
+
+
+@pytest.mark.parametrize(
+    ("second_s", "process", "words"),
+    [
+        (1.5, 2, "process 2 of 3"),
+        (1.05, 2, "process 2 of about 5"),
+        (1.5, 6, "process 6: the first 3"),
+    ],
+)
+def test_a_study_of_near_times_is_expected_to_take_more_processes(second_s, process, words):
+    sharded = [{"experiment": ONE | SIZES | {"sharding": {dim: "x"}}} for dim in ("batch", "in")]
+    study = parse_experiment(
+        {"study": [{"name": str(at), **each} for at, each in enumerate(sharded)]}
+    )
+    times = {"0/single": 1.0, "0/auto": 1.0, "1/auto": second_s}
+    status = RunStatus("a", "running", study, 0.0, process=process, of=20, medians_s=times)
+    assert progress_words(status, None).startswith(words)

@@ -109,7 +109,7 @@ def with_predicted(finished: Finished, emit: Emit, cancelled: Callable[[], bool]
     partial = any(outcome.status == "cancelled" for outcome in outcomes.values())
     result = measured.model_copy(
         update={
-            "strategies": {row.key: outcomes[row.key] for row in experiment.rows},
+            "strategies": {row.key: outcomes[row.key] for row in experiment.rows_once},
             "partial": measured.partial or partial,
             "environments": _environments(experiment),
         }
@@ -127,7 +127,7 @@ def _outcomes(
     clock: Callable[[], float] = perf_counter,
 ) -> dict[str, StrategyResult]:
     outcomes: dict[str, StrategyResult] = {}
-    for row in experiment.rows:
+    for row in experiment.rows_once:
         if row.experiment.place.is_absent:
             with dump_folder() as folder:
                 if cancelled():

@@ -151,7 +151,7 @@ def _timed(trial: Trial) -> StrategyResult:
 
 def _rows(experiment: Experiment) -> list[Row]:
     """The rows that are measured: those of a study that are on an absent target are predicted."""
-    return [row for row in experiment.rows if not row.experiment.place.is_absent]
+    return [row for row in experiment.rows_once if not row.experiment.place.is_absent]
 
 
 def _train(experiment: Experiment, trials: Sequence[Trial], sampler: Sampler) -> None:

@@ -42,7 +42,7 @@ def live_chart(
     """Returns provisional medians with their intervals, a bar for each row that has one, in the
     color and with the marker that its result has.
     """
-    strategies = [row.key for row in experiment.rows]
+    strategies = [row.key for row in experiment.rows_once]
     size, name = unit(list(medians_s.values()), SECONDS)
     within = intervals_s or {}
     rows = [

@@ -129,8 +129,9 @@ def shape(experiment: Experiment, name: str) -> str:
 
 
 def of_variants(experiment: Experiment) -> dict[str, list[str]]:
-    """Returns the rows of each variant of a study."""
-    return by_key((row.variant, row.key) for row in experiment.rows)
+    """Returns the rows of each variant of a study that rank it; of one without, its baselines."""
+    every = by_key((row.variant, row.key) for row in experiment.rows)
+    return every | by_key((row.variant, row.key) for row in experiment.ranked_rows)
 
 
 def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
@@ -148,6 +149,10 @@ def marked(experiment: Experiment, rows: Sequence[str], name: str) -> str:
 def sentence(text: str, experiment: Experiment) -> str:
     """Returns a sentence as Markdown in which each row's name is set apart, after its marker."""
     rows = {spoken(row.key): ([row.key], _unbroken(title(row.key))) for row in experiment.rows}
+    alone = [row for row in experiment.rows_once if row.key in experiment.baselines]
+    if len(alone) == 1:
+        named = title(alone[0].strategy)
+        rows[named] = [alone[0].key], _unbroken(named)
     rows |= {
         in_quotes(each): (of, _unbroken(each))
         for each, of in of_variants(experiment).items()

@@ -9,6 +9,7 @@ import streamlit as st
 from spmd_core.answers import strategies_table, strategy_rows
 from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, Variant
+from spmd_core.facts import MOST_PROCESSES
 from spmd_core.plan import Plan
 from spmd_core.sheets import NONE
 from spmd_core.surveys import studies
@@ -38,27 +39,35 @@ def before(experiment: Experiment, is_stored: bool) -> None:
     else:
         verb = "measure"
     if not is_stored:
-        nothing_yet(f"{verb} {cost_words(experiment)} side by side")
+        nothing_yet(f"{verb} {cost_words(experiment)}")
     pictures(experiment)
     draw_table(_members(experiment.members))
 
 
 def cost_words(experiment: Experiment) -> str:
-    """Returns how many programs a run times, and about how long that takes by the last run of the same
-    workload and target, where there is one.
+    """Returns how many programs a run times side by side, and about how long that takes by the last
+    run of the same workload and target, where there is one.
     """
-    count = len(experiment.rows)
+    count = len(experiment.rows_once)
     last = lab().history(
         workload=experiment.workload, state="succeeded", source="here", limit=_LAST
     )
     alike = (each.experiment for each in last if each.experiment.target == experiment.target)
     before = next(alike, None)
     took_s = lab().last_took_s(experiment) if before else None
-    words = numbered(count, "program")
+    words = f"{numbered(count, 'program')} side by side"
     if before is None or took_s is None or experiment.place.is_absent:
         return words
-    share = count * experiment.processes / (len(before.rows) * before.processes)
-    return f"{words}, about {seconds_text(_ROUGH_S * max(1, round(took_s * share / _ROUGH_S)))},"
+    least_s = took_s * count * experiment.processes / (len(before.rows_once) * before.processes)
+    words = f"{words}: about {_rough(least_s)}"
+    if not experiment.takes_more:
+        return words
+    most_s = least_s * MOST_PROCESSES / experiment.processes
+    return f"{words}, up to {_rough(most_s)} while a verdict stays open"
+
+
+def _rough(seconds: float) -> str:
+    return seconds_text(_ROUGH_S * max(1, round(seconds / _ROUGH_S)))
 
 
 def nothing_yet(does: str) -> None:
@@ -185,7 +194,7 @@ def last_answer(experiment: Experiment) -> bool:
         return False
     st.info(
         plain(
-            f"The answer below is of the fields as they were. Run times {cost_words(experiment).rstrip(',')}."
+            f"The answer below is of the fields as they were. Run times {cost_words(experiment)}."
         ),
         icon=":material/edit:",
     )

@@ -132,7 +132,7 @@ def _is_judged(answer: Comparison | None) -> bool:
 
 def _has_others(result: Result) -> bool:
     """Returns True if a study has rows that shard nothing beside its variants."""
-    return bool(result.experiment.variants and result.experiment.baselines)
+    return bool(result.experiment.variants and result.baselines)
 
 
 def why(result: Result) -> None:

@@ -76,10 +76,9 @@ def test_rows_that_compile_to_one_program_name_the_first(run):
         "batch/single": None,
         "batch/auto": None,
         "batch/constrained": "batch/auto",
-        "in/single": "batch/single",
         "in/auto": None,
         "in/constrained": "in/auto",
-    }
+    }, "what one device does is measured once"
 
 
 @pytest.mark.parametrize(("scatter", "is_busy"), [(1.001, False), (1.3, True)])

@@ -311,7 +311,7 @@ def test_measured_and_predicted_rows_of_one_study_have_a_chart_each(data_folder)
 
 
 def test_a_study_names_before_it_runs_how_many_programs_it_times_and_for_how_long(lab, data_folder):
-    assert cost_words(STUDY) == "2 programs"
+    assert cost_words(STUDY) == "2 programs side by side"
     of_one = parse_experiment(LAYER | {"timing": {"processes": 1}})
     store(
         data_folder,
@@ -319,4 +319,6 @@ def test_a_study_names_before_it_runs_how_many_programs_it_times_and_for_how_lon
     )
     took_s = lab.last_took_s(STUDY)
     assert took_s < 1
-    assert STUDY.processes == 3 and cost_words(STUDY) == "2 programs, about 5 s,"
+    assert STUDY.processes == 3 and cost_words(STUDY) == (
+        "2 programs side by side: about 5 s, up to 5 s while a verdict stays open"
+    )

@@ -53,24 +53,21 @@ before = experiment.vary(specs={}, mesh=own_mesh)
 is_changed = not refusal and not misfit and before != experiment
 if not refusal and not misfit:
     what_if.begin("programs", before, experiment)
-wrong = result.judged(experiment, run)
+wrong = result.judged(experiment, run, before)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     is_example = door.is_example(program)
-    has_fix = wrong.offered is not None
+    has_fix = wrong.fixes.offered is not None
     kind: Literal["primary", "secondary"] = "primary" if is_example and not has_fix else "secondary"
     with st.popover("Open your step", icon=":material/upload_file:", type=kind):
         door.drop()
         door.held(program.described.program)
         door.guide()
-    pressed = st.button(
-        verb,
-        type="secondary" if is_example or has_fix else "primary",
-        icon=":material/play_arrow:",
-        key="run_program",
-        disabled=bool(refusal or misfit) or at_work,
-    )
+    can_run = not (refusal or misfit or at_work)
+    if not experiment.place.is_absent:
+        result.compile_button(experiment, "compile_program", can_run)
+    pressed = st.button(verb, icon=":material/play_arrow:", key="run_program", disabled=not can_run)
 st.caption(
     f"**{plain(program.described.name)}** for {plain(experiment.target)}, mesh "
     f"{plain(mesh_text(program.mesh, ' '))}.",
@@ -86,7 +83,7 @@ elif misfit:
 elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
-result.card(wrong)
+result.card(wrong, experiment, can_run)
 details = result.answer(status) if status else None
 changes = st.container()
 result.findings(wrong)
@@ -101,4 +98,4 @@ links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds
     with changes:
-        what_if.draw("programs", before, experiment)
+        what_if.so_far("programs", before, experiment)

@@ -1,9 +1,9 @@
 """The specs that mend what is wrong with a program, and what a device holds with them."""
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import combinations, islice, takewhile
 from math import prod
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ _BACK = {
     "float32_leak": 0.5,
 }  # the share of its bytes that a fix gives back
 MOST_EXPECTED = 12  # lines of a test
+MOST_OTHERS = 7  # specs of an array that are compared after its fix is refuted
 _TEST = """import pytest
 from jax.sharding import PartitionSpec as P
 
@@ -36,17 +37,70 @@ _TABLES = ("embed", "wte", "wpe", "token", "vocab")  # what names of tables that
 _BY_SPECS = ("replicated", "rule")  # the kinds of findings that specs mend
 
 
-def mending(group: Sequence[Finding], program: Program) -> Specs:
+def mending(group: Sequence[Finding], program: Program, refuted: Collection[Specs] = ()) -> Specs:
     """Returns the specs that mend findings of one kind: of an odd array those of its layers, of a
     replicated one these too, else those of a weight beside it, else the dim that the most devices
     divide; of an axis that is not used the rows of the batch. None of a pattern that matches no
     argument, nor of an array that no axis divides.
+
+    Args:
+      group: the findings.
+      program: their program.
+      refuted: specs that are known to be worse; of an array the others of `other_specs` follow.
     """
-    first, patterns = group[0], program.described.patterns
+    first = group[0]
     if first.kind == "unused_axis":
-        return _rows_over(first.others, (first.path,), program)
-    if first.kind not in _BY_SPECS or first.path not in patterns:
+        return unrefuted(_rows_over(first.others, (first.path,), program), refuted)
+    if first.kind not in _BY_SPECS or first.path not in program.described.patterns:
         return {}
+    own = _mending_arrays(group, program)
+    if own not in refuted:
+        return own
+    if first.kind != "replicated" or first.meant:  # what other layers have mends it alone
+        return {}
+    return next((each for each in other_specs(own, program) if each not in refuted), {})
+
+
+def unrefuted(specs: Specs, refuted: Collection[Specs]) -> Specs:
+    """Returns specs, none where they are known to be worse."""
+    return {} if specs in refuted else specs
+
+
+def other_specs(specs: Specs, program: Program) -> Iterator[Specs]:
+    """Yields other specs for the arrays of a fix: one of their dims over axes that divide it, those
+    first that shard weights, then those of the most devices; `MOST_OTHERS` at most. Arrays of
+    other shapes than the first keep what the fix gives them.
+    """
+    first, *_ = patterns = [*specs]
+    shapes = {pattern: _shape(pattern, program) for pattern in patterns}
+    alike = [pattern for pattern in patterns if shapes[pattern] == shapes[first]]
+    listed = sorted(_one_dim_over(shapes[first], program), key=lambda spec: _rank(spec, program))
+    others = (dict(specs) | dict.fromkeys(alike, spec) for spec in listed if spec != specs[first])
+    yield from islice(others, MOST_OTHERS)
+
+
+def _shape(pattern: str, program: Program) -> tuple[int, ...]:
+    return program.shape(program.described.groups[pattern][0])
+
+
+def _one_dim_over(shape: tuple[int, ...], program: Program) -> Iterator[Spec]:
+    """Yields the specs of a dim over each set of axes that divides it."""
+    sizes = {axis: size for axis, size in program.mesh if size > 1}
+    sets = [axes for count in range(1, len(sizes) + 1) for axes in combinations(sizes, count)]
+    for at, size in enumerate(shape):
+        for axes in sets:
+            if size % prod(sizes[axis] for axis in axes) == 0:
+                yield tuple(axes if dim == at else () for dim in range(len(shape)))
+
+
+def _rank(spec: Spec, program: Program) -> tuple[bool, int]:
+    weights = program.described.weights
+    used = {axis for leaf in weights for axes in program.spec(leaf) for axis in axes}
+    return not used.issuperset(axis for axes in spec for axis in axes), -_parts(spec, program)
+
+
+def _mending_arrays(group: Sequence[Finding], program: Program) -> Specs:
+    first, patterns = group[0], program.described.patterns
     of = {each.leaf.path: each for each in program.arguments()}
     specs: dict[str, Spec] = {}
     for each in group:

@@ -1,11 +1,11 @@
 """Sentences about a program that somebody exported: its findings, before and after a compile."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import get_args
 
-from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending, result_spec
+from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending, result_spec, unrefuted
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -32,6 +32,7 @@ _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
 _BY_CONSTRAINT = ("dropped_batch", "replicated_carry")  # that a constraint on their line mends
 MOST_NAMED = 3  # arguments of a batch
 EVEN = 1.05  # times an even share of work: what is below is even
+Refuted = Collection[Specs]
 
 
 def program_headline(program: Program) -> str:
@@ -52,43 +53,51 @@ def program_headline(program: Program) -> str:
     return f"{held}: {where}; exported for {platforms}"
 
 
-def grouped_findings(program: Program) -> list[StepFinding]:
-    """Returns the findings with their sentences, in one for an array that several layers have."""
+def grouped_findings(program: Program, refuted: Refuted = ()) -> list[StepFinding]:
+    """Returns the findings with their sentences, in one for an array that several layers have.
+    `refuted`: specs that are known to be worse, which none offers.
+    """
     listed_findings = []
     for group in grouped(findings_of(program), program):
         first, *others = group
+        specs = mending(group, program, refuted)
         total = first.bytes_per_device + sum(each.bytes_per_device for each in others)
         many = f"; {len(others)} more like it, {bytes_text(total)} a device in all"
-        sentence = finding_words(first, program) + (many if others else "")
+        sentence = finding_words(first, program, specs) + (many if others else "")
         listed_findings.append(
             StepFinding(
                 kind=first.kind,
                 path=first.path,
                 bytes_per_device=total,
                 sentence=sentence,
-                specs=tuple(mending(group, program).items()),
+                specs=tuple(specs.items()),
             )
         )
     return listed_findings
 
 
 def all_findings(
-    program: Program, compiled: StrategyResult | CompiledStep | None = None
+    program: Program,
+    compiled: StrategyResult | CompiledStep | None = None,
+    refuted: Refuted = (),
 ) -> list[StepFinding]:
-    """Returns the findings of a program and of what was compiled of it, the costliest first."""
-    beside = compiled_beside(program, compiled) if compiled else ()
-    return by_cost((*beside, *grouped_findings(program)), program, fits=_fits(compiled))
+    """Returns the findings of a program and of what was compiled of it, the costliest first.
+    `refuted`: specs that are known to be worse, which none offers.
+    """
+    beside = compiled_beside(program, compiled, refuted) if compiled else ()
+    listed_findings = (*beside, *grouped_findings(program, refuted))
+    return by_cost(listed_findings, program, fits=_fits(compiled))
 
 
 def compiled_beside(
-    program: Program, compiled: StrategyResult | CompiledStep
+    program: Program, compiled: StrategyResult | CompiledStep, refuted: Refuted = ()
 ) -> tuple[StepFinding, ...]:
     """Returns the findings of a compiled program but for work that an axis repeats, since nothing
     names it: the program has that finding without a compile.
     """
     unused = {each.path for each in findings_of(program) if each.kind == "unused_axis"}
     others = tuple(each for each in compiled.accidents if not unused & {*each.axes})
-    return compiled_findings(compiled.model_copy(update={"accidents": others}), program)
+    return compiled_findings(compiled.model_copy(update={"accidents": others}), program, refuted)
 
 
 def _fits(compiled: StrategyResult | CompiledStep | None) -> bool:
@@ -97,27 +106,23 @@ def _fits(compiled: StrategyResult | CompiledStep | None) -> bool:
     return compiled is None or compiled.fits is not False
 
 
-def finding_words(finding: Finding, program: Program) -> str:
-    """A finding in a sentence: what it costs, and what to change."""
-    held, devices = (
-        bytes_text(finding.bytes_per_device),
-        math.prod(size for _, size in program.mesh),
-    )
-    path, others = finding.path, finding.others
+def finding_words(finding: Finding, program: Program, specs: Specs | None = None) -> str:
+    """A finding in a sentence: what it costs, and what to change. `specs`: what to give the program,
+    by default what mends the finding.
+    """
+    specs = mending((finding,), program) if specs is None else specs
+    held, path, others = bytes_text(finding.bytes_per_device), finding.path, finding.others
     match finding.kind:
         case "unused_axis":
-            return _unused(finding, program)
+            return _unused(finding, program, specs)
         case "replicated":
-            return _replicated(finding, program)
+            return _replicated(finding, program, specs)
         case "replicated_output":
-            return (
-                f"the result {path} leaves replicated on {devices} devices: {held} a device; "
-                f"its out_shardings name no axis: try {_spec(result_spec(path, program))} there"
-            )
+            return _replicated_result(finding, program)
         case "resharded_state":
-            specs = f"enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)}"
+            ways = f"enters as {_spec(finding.spec)} and leaves as {_spec(finding.meant)}"
             return (
-                f"{path} {specs} in {''.join(others)}, {held} a device: each call reshards it; give "
+                f"{path} {ways} in {''.join(others)}, {held} a device: each call reshards it; give "
                 "both one sharding"
             )
         case "moved_state":
@@ -137,25 +142,38 @@ def finding_words(finding: Finding, program: Program) -> str:
             return _rule(finding, program)
 
 
-def _replicated(finding: Finding, program: Program) -> str:
+def _replicated_result(finding: Finding, program: Program) -> str:
+    held, devices = bytes_text(finding.bytes_per_device), math.prod(n for _, n in program.mesh)
+    return (
+        f"the result {finding.path} leaves replicated on {devices} devices: {held} a device; "
+        f"its out_shardings name no axis: try {_spec(result_spec(finding.path, program))} there"
+    )
+
+
+def _replicated(finding: Finding, program: Program, specs: Specs) -> str:
     held, devices = bytes_text(finding.bytes_per_device), math.prod(n for _, n in program.mesh)
     too = " with its optimizer state" if finding.others else ""
     return (
         f"{finding.path} is replicated on {devices} devices: {held} a device{too}. "
-        f"{capital(_replicated_by(finding, program))}"
+        f"{capital(_replicated_by(finding, program, specs))}"
     )
 
 
-def _unused(finding: Finding, program: Program) -> str:
+def _unused(finding: Finding, program: Program, specs: Specs) -> str:
     size = dict(program.mesh)[finding.path]
+    if finding.others and not specs:
+        return f"{_unnamed(finding, program, size)}; give it size 1"
     what = f"the rows of {listed(finding.others)}" if finding.others else "a dim"
-    axis, share = f"mesh axis {finding.path}={size}", weights_over(program, finding.path)
-    named = f"no spec names {axis}: its devices hold and compute the same"
-    if share:
-        named = (
+    return f"{_unnamed(finding, program, size)}; shard {what} over it, or give it size 1"
+
+
+def _unnamed(finding: Finding, program: Program, size: int) -> str:
+    axis = f"mesh axis {finding.path}={size}"
+    if share := weights_over(program, finding.path):
+        return (
             f"{axis} shards {share:.0%} of the sharded weights: its devices compute the rest alike"
         )
-    return f"{named}; shard {what} over it, or give it size 1"
+    return f"no spec names {axis}: its devices hold and compute the same"
 
 
 def _moved(finding: Finding, program: Program) -> str:
@@ -176,34 +194,36 @@ def program_of(experiment: Experiment) -> Program | None:
 
 
 def compiled_findings(
-    of: StrategyResult | CompiledStep, program: Program | None = None
+    of: StrategyResult | CompiledStep, program: Program | None = None, refuted: Refuted = ()
 ) -> tuple[StepFinding, ...]:
     """The findings of a program that was compiled, each with its sentence; `path` is a line, or an
-    argument's. `program`: that program, whose batch is named.
+    argument's. `program`: that program, whose batch is named. `refuted`: specs that none offers.
     """
-    listed_findings = [_lost(of.lost_batch)] if of.lost_batch else []
+    listed_findings = [_lost(of.lost_batch, refuted)] if of.lost_batch else []
     for each in of.accidents:
-        specs = _mending(each, program)
+        specs = unrefuted(_mending(each, program), refuted)
         listed_findings.append(
             StepFinding(
                 kind=each.kind,
                 path=each.source or each.path,
                 bytes_per_device=each.bytes,
-                sentence=accident_words(each, of.collectives or (), program),
+                sentence=accident_words(each, of.collectives or (), program, refuted),
                 specs=tuple(specs.items()),
             )
         )
     return tuple(listed_findings)
 
 
-def _lost(lost: LostBatch) -> StepFinding:
-    places = [(f"{VALUE}{each.source}", each.spec) for each in lost.places[:1]]
+def _lost(lost: LostBatch, refuted: Refuted) -> StepFinding:
+    places = {f"{VALUE}{each.source}": each.spec for each in lost.places[:1]}
+    specs = unrefuted(places, refuted)
+    kept = lost if specs else lost.model_copy(update={"places": ()})
     return StepFinding(
         kind="lost_batch",
         path=lost.source,
         bytes_per_device=0,
-        sentence=lost_batch_words(lost),
-        specs=tuple(places),
+        sentence=lost_batch_words(kept),
+        specs=tuple(specs.items()),
     )
 
 
@@ -252,16 +272,19 @@ def accident_words(
     each: Accident,
     collectives: Sequence[Collective | StepCollective] = (),
     program: Program | None = None,
+    refuted: Refuted = (),
 ) -> str:
     """An accident of a compiled program in a sentence: what it costs, and what to change. `program`:
-    that program, whose arguments are named.
+    that program, whose arguments are named. `refuted`: specs that it does not name as a change.
     """
     at = f" at {each.source}" if each.source else ""
+    specs = _mending(each, program)
+    fix = spec_code(each.spec) if specs not in refuted else ""
     match each.kind:
         case "replicated_batch":
-            return _undivided(each, _mending(each, program))
+            return _undivided(each, specs, fix)
         case "repeated_work":
-            return _repeated(each, _mending(each, program))
+            return _repeated(each, unrefuted(specs, refuted))
         case "wide_products":
             return (
                 f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
@@ -280,28 +303,28 @@ def accident_words(
                 "gather inside the loop"
             )
         case "dropped_batch":
-            return _dropped(each, collectives)
+            return _dropped(each, collectives, fix)
         case "resharded_donation":
             return _leaves(each, program)
         case "replicated_carry":
-            return _carried(each)
+            return _carried(each, fix)
 
 
-def _carried(each: Accident) -> str:
+def _carried(each: Accident, fix: str) -> str:
     at = f" at {each.source}" if each.source else ""
+    change = f": constrain the largest to {fix}" if fix else ""
     return (
         f"each turn of a loop replicates sums of {bytes_text(each.bytes)} over "
-        f"{_over(each.axes)}{at}, which it carries sharded: constrain the largest to "
-        f"{spec_code(each.spec)}"
+        f"{_over(each.axes)}{at}, which it carries sharded{change}"
     )
 
 
-def _undivided(each: Accident, specs: Specs) -> str:
+def _undivided(each: Accident, specs: Specs, fix: str) -> str:
     moved, weights = bytes_text(each.bytes), bytes_text(round(each.bytes / each.work))
+    change = f"; shard it as {fix}, and weights are gathered in their place" if fix else ""
     return (
         f"no axis shards {_named(specs or [each.path])}: collectives move {moved} a device and "
-        f"step, all weights are {weights}; shard it as {spec_code(each.spec)}, and weights are "
-        "gathered in their place"
+        f"step, all weights are {weights}{change}"
     )
 
 
@@ -339,12 +362,13 @@ def _leaves(each: Accident, program: Program | None) -> str:
     return f"{donated}: the next call reshards or recompiles; name in its out_shardings {enters}"
 
 
-def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective]) -> str:
+def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective], fix: str) -> str:
     moved, at = _resharded_by(each, collectives), f" at {each.source}" if each.source else ""
     costs = f": {bytes_text(moved)} a device and step are moved for it" if moved else ""
+    change = f"; constrain it to {fix}" if fix else ""
     return (
         f"the constraint{at} drops {_over(each.axes)} of the batch, and each use of its value "
-        f"is sharded over it again{costs}; constrain it to {spec_code(each.spec)}"
+        f"is sharded over it again{costs}{change}"
     )
 
 
@@ -383,19 +407,22 @@ def _rule(finding: Finding, program: Program) -> str:
     return f"{path} {agreed(count, 'has')} {_spec(finding.spec)}, {there} {_spec(finding.meant)}: check its rule{written}"
 
 
-def _replicated_by(finding: Finding, program: Program) -> str:
+def _replicated_by(finding: Finding, program: Program, specs: Specs) -> str:
     """Why an argument is replicated: by its own spec, or as nothing that it meets names an axis; and
     what to change.
     """
+    own = mending((finding,), program)
+    spec = specs.get(program.described.patterns.get(finding.path, finding.path))
     is_given = any(matches(pattern, finding.path) for pattern, _ in program.specs)
     why = "no spec matches it"
     if is_given or program.described.leaves[finding.path].spec is not None:
         why = "its spec names no axis"
     elif program.described.mesh:
         why = "no argument or constraint names an axis for it"
-    specs = mending((finding,), program).values()
-    fix = f"try {_spec(next(iter(specs)))}" if specs else "shard a dim"
-    if finding.meant:
+    if own and not spec:
+        return why
+    fix = f"try {_spec(spec)}" if spec else "shard a dim"
+    if finding.meant and spec in (None, finding.meant):
         fix = f"other layers have {_spec(finding.meant)}"
     return f"{why}: {fix}"
 

@@ -75,7 +75,7 @@ from spmd_core.answers.training_sheet import (
     training_table,
     tried_words,
 )
-from spmd_core.answers.what_if import WHAT_IF, WhatIf
+from spmd_core.answers.what_if import PEAK, SENT, WHAT_IF, WORSE, WhatIf, small
 
 __all__ = [
     "ABOUT_EVEN",
@@ -83,13 +83,16 @@ __all__ = [
     "CONTEXT_ROWS",
     "DETAILS",
     "PART_NAMES",
+    "PEAK",
     "SEARCHES",
+    "SENT",
     "SERVED_POINTS",
     "SERVING_LOADS",
     "SIZES",
     "SPLITS",
     "STRATEGIES",
     "WHAT_IF",
+    "WORSE",
     "Cause",
     "Figure",
     "ProgramRow",
@@ -143,6 +146,7 @@ __all__ = [
     "serving_rivals",
     "serving_sure",
     "serving_table",
+    "small",
     "step_collectives",
     "strategies_table",
     "strategy_rows",

@@ -4,14 +4,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from math import inf, prod
 from typing import Any
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
 from spmd_core.answers.training_sheet import Figure
-from spmd_core.base import bytes_text, capital, change_text, numbered, seconds_text, span_text
+from spmd_core.base import (
+    bytes_text,
+    capital,
+    change_text,
+    numbered,
+    scaled_text,
+    seconds_text,
+    span_text,
+)
 from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.program import CollectiveRow
+from spmd_core.results import Operation
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.sheets import EVERYWHERE, Sheet, text
 
@@ -19,6 +28,15 @@ from spmd_core.sheets import EVERYWHERE, Sheet, text
 # and with its bytes within 2%; by the kind of a target
 _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
 
+WITHIN = 0.02  # which bytes of partitioned programs are of compiled ones: less is no rise
+WORSE = (
+    "A fix is worse where peak memory or step time rises. Where no time is known, the product of peak "
+    "memory, matmul FLOPs and bytes sent decides: twice the bytes are worth half the memory or work."
+)
+_FROM_NONE = 2.0  # times: what sends bytes where nothing was sent counts as twice
+PEAK, STEP, SENT = "Peak memory per device", "Estimated step", "Sent per device and step"
+WORK = "Matmul FLOPs per device"
+NO_TIME = "not compared: step time"
 _VERBS = {"appears": "adds", "vanishes": "removes"}
 _RANGES = "Ranges are those of compiled programs: times of partitioned ones were not compared."
 
@@ -117,16 +135,56 @@ class WhatIf:
         peak = was.peak_bytes, now.peak_bytes
         rows: list[Figure] = []
         if peak[0] and peak[1]:
-            rows.append(
-                Figure("Peak memory per device", change_text(*map(bytes_text, (peak[0], peak[1]))))
-            )
+            rows.append(Figure(PEAK, change_text(*map(bytes_text, (peak[0], peak[1])))))
         if was.predicted_s and now.predicted_s:
             times = was.predicted_s, now.predicted_s
             ends = change_text(*(seconds_text(each.estimate) for each in times))
             spans = change_text(*(span_text(each.low, each.high) for each in times))
-            rows.append(Figure("Estimated step", ends, f"range {spans}"))
+            rows.append(Figure(STEP, ends, f"range {spans}"))
+        if any(self.total_bytes):
+            sent = change_text(*map(bytes_text, self.total_bytes))
+            rows.append(Figure(SENT, sent, NO_TIME * (not self.is_timed)))
+        if not self.is_timed and any(self.work or ()):
+            words = [scaled_text(each, "FLOP") for each in self.work or ()]
+            rows.append(Figure(WORK, change_text(*words)))
         held = change_text(*map(bytes_text, self.argument_bytes))
         return (*rows, Figure("Arguments per device", held))
+
+    @property
+    def is_timed(self) -> bool:
+        """Returns True if the time of both is estimated."""
+        return all(each.predicted_s for each in self.programs)
+
+    @cached_property
+    def work(self) -> tuple[int, int] | None:
+        """FLOPs of a device's matmuls, before and after; None where they cannot be listed."""
+        was, now = (each.operations for each in self.programs)
+        return None if was is None or now is None else (_flops(was), _flops(now))
+
+    @cached_property
+    def raised(self) -> tuple[str, ...]:
+        """Titles of the figures that make the change worse: the rule is `WORSE`."""
+        peaks = tuple(each.peak_bytes or 0 for each in self.programs)
+        listed = [PEAK] if all(peaks) and _ratio(peaks) > 1 + WITHIN else []
+        if self.is_timed:
+            times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
+            return (*listed, *([STEP] if _ratio(times) > 1 + WITHIN else ()))
+        ratios = {SENT: _ratio(self.total_bytes), WORK: _ratio(self.work or (1, 1))}
+        risen = [title for title, ratio in ratios.items() if ratio > 1 + WITHIN]
+        is_worse = prod((_ratio(peaks), *ratios.values())) > 1 + WITHIN
+        return (*listed, *(risen if is_worse else ()))
+
+    @property
+    def verdict(self) -> str:
+        """What is worse, before and after, then the other figures; "" where nothing is."""
+        if not self.raised:
+            return ""
+        figures = sorted(self.figures[:-1], key=lambda each: each.title not in self.raised)
+        words = [
+            f"{small(each.title)} {'rises ' * (each.title in self.raised)}{each.value}"
+            for each in figures
+        ]
+        return "; ".join([*words, *([] if self.is_timed else [NO_TIME])])
 
     @property
     def is_propagated(self) -> bool:
@@ -194,6 +252,7 @@ class WhatIf:
         """The rows, bytes and memory, for machines."""
         return {
             "marked": self.made.lower(),
+            "worse_by": [small(each) for each in self.raised],
             "headline": self.headline,
             "argument_bytes_per_device": dict(
                 zip(("before", "after"), self.argument_bytes, strict=True)
@@ -221,6 +280,22 @@ class WhatIf:
                 for each in self.rows
             ],
         }
+
+
+def small(title: str) -> str:
+    """Returns the title of a figure within a sentence."""
+    return title[:1].lower() + title[1:]
+
+
+def _flops(operations: Sequence[Operation]) -> int:
+    return sum(2 * prod(each.sizes) * each.count for each in operations if each.kind == "matmul")
+
+
+def _ratio(ends: Sequence[float]) -> float:
+    was, now = ends
+    if was:
+        return now / was
+    return _FROM_NONE if now else 1.0
 
 
 def _argument_bytes(experiment: Experiment) -> int:

@@ -32,8 +32,9 @@ _REFUSED = "refused"  # why the last request on a run could not be done, by run
 Seen = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]  # active runs and states; newest run
 
 
-def ask(screen: str, experiment: Experiment) -> None:
+def ask(screen: str, experiment: Experiment, compile_only: bool = False) -> None:
     """Queue an experiment and show its run; where it is refused or cannot be stored, the sentence.
+    `compile_only`: nothing of it is executed.
 
     Workloads of the user's own are run as their files are now, and the fields show these.
     """
@@ -41,7 +42,7 @@ def ask(screen: str, experiment: Experiment) -> None:
 
     def queue() -> None:
         now = newest(experiment)
-        asked.append(as_viewer(lab().submit, now))
+        asked.append(as_viewer(lab().submit, now, compile_only=compile_only))
         if now != experiment:
             state.replace(screen, now, state.variant_at(screen))
 

@@ -113,3 +113,45 @@ def test_a_donated_argument_that_leaves_otherwise_is_named_as_it_enters():
     result = StrategyResult(status="ok", accidents=(leaves,))
     (found,) = compiled_findings(result, Program(described, MESH))
     assert found.sentence.endswith("name in its out_shardings P('data', None)")
+
+
+def test_other_specs_of_an_array_follow_a_fix_that_is_worse_those_over_axes_of_weights_first():
+    refuted = [dict(offered_again([]).specs)]
+    assert refuted == [{"params/embed": ((), ("data", "model"))}]
+    while specs := dict(offered_again(refuted).specs):
+        refuted.append(specs)
+    others = [each["params/embed"] for each in refuted[1:]]
+    assert others[:2] == [(("model",), ()), ((), ("model",))], "which shards a weight"
+    assert (("data", "model"), ()) in others and len(others) == len({*others}) == 5
+    assert "try" not in offered_again(refuted).sentence
+    assert "try P('model', None)" in offered_again(refuted[:1]).sentence
+
+
+def offered_again(refuted):
+    """The finding of a replicated table, where specs are known to be worse."""
+    given = {
+        "params/embed": (("48", "512"), ((), ())),
+        "params/w1": (("128", "512"), ((), ("model",))),
+    }
+    leaves = tuple(
+        Leaf(path=path, sizes=sizes, dtype="float32", spec=spec, is_donated=True)
+        for path, (sizes, spec) in given.items()
+    )
+    outputs = tuple(each.model_copy(update={"replaces": each.path}) for each in leaves)
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=leaves, outputs=outputs,
+    )  # fmt: skip
+    (found,) = grouped_findings(Program(described, MESH), refuted)
+    return found
+
+
+def test_a_finding_whose_fix_is_worse_offers_and_recommends_none():
+    constrain = Accident(
+        kind="dropped_batch", axes=("data",), source="f.py:3", spec=(("data",), ())
+    )
+    specs = {"@f.py:3": (("data",), ())}
+    result = StrategyResult(status="ok", accidents=(constrain,))
+    for refuted, is_offered in (((), True), ([specs], False)):
+        (found,) = compiled_findings(result, None, refuted)
+        assert bool(found.specs) == is_offered == ("constrain it to" in found.sentence)

@@ -8,6 +8,7 @@ from bench.exported import MESH, sgd_step
 from spmd_core.answers import WHAT_IF, WhatIf
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Estimate
+from spmd_core.results import Operation
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.workloads import programs
 from spmd_lab.ui.programs.what_if import RESHARDED
@@ -150,3 +151,45 @@ def test_propagation_alone_names_shardings_and_no_collective():
     ]
     same = WhatIf(answer.before, answer.after, (was, was))
     assert same.headline == "No value is sharded otherwise."
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("peaks", "sent", "flops", "times", "raised"),
+    [
+        # a peak that falls a little for twice the bytes, and for the fewer products
+        ((5.8, 4.7), (1.2, 2.3), (2145, 1635), None, ("Sent per device and step",)),
+        ((5.8, 2.1), (1.2, 0.6), (2145, 536), None, ()),
+        ((2.14, 1.89), (0.58, 0.53), (536, 536), None, ()),
+        ((8.0, 2.0), (1.0, 2.0), (9, 9), None, ()),  # half the memory is worth them
+        ((1.0, 0.9), (0.0, 0.1), (8, 2), None, ()),  # a quarter of the work, where nothing was sent
+        ((1.0, 0.9), (0.0, 0.1), (8, 8), None, ("Sent per device and step",)),
+        ((1.0, 0.9), (1.0, 1.0), (4, 8), None, ("Matmul FLOPs per device",)),
+        ((2.8, 2.5), (0.25, 1.4), (9, 9), (26.2, 41.3), ("Estimated step",)),
+        ((2.8, 2.5), (0.25, 1.4), (9, 9), (26.2, 20.0), ()),  # a known time decides
+        ((2.1, 3.6), (0.6, 0.5), (9, 9), None, ("Peak memory per device",)),
+        ((2.10, 2.11), (0.6, 0.6), (9, 9), None, ()),  # as near as partitioned ones are
+    ],
+)
+def test_a_change_is_worse_by_peak_and_time_or_by_what_it_sends_and_computes(
+    peaks, sent, flops, times, raised
+):
+    programs_ = [
+        Partitioned(
+            collectives=[_asked("all-reduce", "fsdp", int(moved * GIB))] if moved else [],
+            peak_bytes=int(peak * GIB),
+            operations=[Operation(kind="matmul", sizes=(1, work * 10**6, 1))],
+            predicted_s=time and Estimate(low=time, estimate=time, high=time),
+        )
+        for peak, moved, work, time in zip(peaks, sent, flops, times or (None, None), strict=True)
+    ]
+    answer = WhatIf(_answer([], []).before, _answer([], []).after, tuple(programs_))
+    assert answer.raised == raised
+    for title in raised:
+        assert f"{title[0].lower()}{title[1:]} rises " in answer.verdict
+    assert bool(answer.verdict) == bool(raised)
+    assert ("not compared: step time" in answer.verdict) == (bool(raised) and times is None)
+    titles = [each.title for each in answer.figures]
+    assert ("Matmul FLOPs per device" in titles) == (times is None)

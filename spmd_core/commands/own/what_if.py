@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from spmd_core.answers import WHAT_IF, WhatIf
+from spmd_core.answers import WHAT_IF, WORSE, WhatIf
 from spmd_core.base import refuse, shorten
 from spmd_core.commands.program import read_program
 from spmd_core.experiment import Experiment, as_exported, read_spec_words
@@ -54,6 +54,8 @@ def _print(answer: WhatIf, arguments: Namespace) -> None:
     print(answer.headline)
     for name, text, more, *_ in answer.figures:
         print(f"{name}: {text}" + f", {more}" * bool(more))
+    if answer.raised:
+        print(f"Worse: {answer.verdict}. {WORSE}")
     print(f"{answer.made}. {answer.agreement}".rstrip(), end="\n\n")
     print("\n".join(sheet_lines(WHAT_IF.table(answer.rows, "terminal"))))
 

@@ -2,7 +2,7 @@
 as any other workload has.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -11,7 +11,6 @@ import streamlit as st
 
 from spmd_core.advice import (
     COST_TIME,
-    Specs,
     all_findings,
     copied_bytes,
     costs_words,
@@ -19,8 +18,8 @@ from spmd_core.advice import (
     held_twice,
     saved_bytes,
 )
-from spmd_core.answers import Figure, WhatIf
-from spmd_core.base import bytes_text, change_text
+from spmd_core.answers import PEAK, SENT, WORSE, Figure, WhatIf, small
+from spmd_core.base import bytes_text, change_text, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
@@ -28,14 +27,14 @@ from spmd_core.results import StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
 from spmd_core.workloads import Described, Program, matches
-from spmd_lab.ui import cards, remedies, state
+from spmd_lab.ui import cards, live, remedies, state
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, constrain, peak, treemap
-from spmd_lab.ui.shell import draw_figures
+from spmd_lab.ui.programs import arrays, fix, peak, treemap
+from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
 _IN_ORDER = "what each fix saves after those above it"
@@ -69,42 +68,40 @@ class Wrong:
 
     Attributes:
       program: the program.
-      listed: its findings, the costliest first; last those in `refuted`.
-      refuted: findings whose fix the compiler was asked about in vain, and its answer.
-      offered: the specs that mend the first.
-      known: what the compiler makes of them, if it has answered.
+      fixes: its findings, the costliest first, and what the compiler makes of their fixes.
+      change: what its last change does where that is worse, else what all changes do.
       held: bytes of a device as it is, then with the fix of each and of those before it.
       capacity: bytes of HBM; 0 of attached devices.
       compiled: the program's own result.
     """
 
     program: Program
-    listed: Sequence[StepFinding]
-    refuted: Mapping[StepFinding, WhatIf]
-    offered: Specs | None
-    known: WhatIf | None
+    fixes: fix.Fixes
+    change: WhatIf | None
     held: Sequence[int]
     capacity: int
     compiled: StrategyResult | None
 
+    @property
+    def is_worse(self) -> bool:
+        """Returns True if what was changed is known to be worse."""
+        return self.change is not None and bool(self.change.raised)
 
-def judged(experiment: Experiment, run: str | None) -> Wrong:
-    """Returns what is wrong with an exported program, by its file and by what a run compiled of it."""
+
+def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong:
+    """Returns what is wrong with an exported program, by its file and by what a run compiled of it.
+    `before`: the program as its author sharded it.
+    """
     program = experiment.exported
     assert program is not None
     compiled = _compiled_of(find(run) if run else None, experiment)
-    every = all_findings(program, compiled)
-    refuted, known = constrain.judged(every)
-    listed = [each for each in every if each not in refuted] + [*refuted]
-    offered = dict(listed[0].specs) if listed and listed[0] not in refuted else {}
+    fixes = fix.judged(partial(all_findings, program, compiled))
     is_absent = experiment.place.is_absent
     return Wrong(
         program=program,
-        listed=listed,
-        refuted=refuted,
-        offered=offered or None,
-        known=known,
-        held=_held([each for each in listed if each not in refuted], program),
+        fixes=fixes,
+        change=fix.changed(before),
+        held=_held([each for each in fixes.listed if not fixes.is_spent(each)], program),
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
         compiled=compiled,
     )
@@ -112,9 +109,8 @@ def judged(experiment: Experiment, run: str | None) -> Wrong:
 
 def findings(wrong: Wrong) -> None:
     """Draws each finding with its fix, by what that saves; where the bytes of a device are."""
-    constrain.refused()
     program = wrong.program
-    if wrong.listed:
+    if wrong.fixes.listed:
         _findings(wrong)
     arrays.picture_of(program)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
@@ -123,7 +119,7 @@ def findings(wrong: Wrong) -> None:
             "beside, or let them be found below.",
             icon=":material/grid_on:",
         )
-    elif not wrong.listed:
+    elif not wrong.fixes.listed:
         st.caption(
             "No large array is replicated beside sharded ones. The state is donated and keeps its "
             "sharding." + (_COMPILED if wrong.compiled else _NOT_COMPILED)
@@ -131,53 +127,116 @@ def findings(wrong: Wrong) -> None:
 
 
 def _findings(wrong: Wrong) -> None:
-    listed, held, program = wrong.listed, wrong.held, wrong.program
+    fixes, held, program = wrong.fixes, wrong.held, wrong.program
+    listed = fixes.listed
     with st.container(key="findings", gap=None):
         costs = f"saves, of {bytes_text(held[0])} held"
         st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
-            fix = dict(each.specs) or None
-            copied = copied_bytes(program, fix) if fix else 0
-            answer = wrong.refuted.get(each)
-            saved = 0 if answer else held[at] - held[at + 1]
-            costs = "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
-            is_above = fix is not None and fix == wrong.offered and wrong.known is not None
+            specs = dict(each.specs) or None
+            copied = copied_bytes(program, specs) if specs else 0
+            saved = 0 if fixes.is_spent(each) else held[at] - held[at + 1]
+            costs = _saves(each, at, saved, fixes)
+            is_above = not at and specs is not None and fixes.known is not None
             if each.kind == "missing_donation" and 0 < saved < each.bytes_per_device:
                 saves = f"{each.sentence}, which saves {bytes_text(saved)} after the fixes above"
                 each = each.model_copy(update={"sentence": saves})
-            _finding(at, each, copied, costs, fix, is_above, answer)
+            _finding(at, each, copied, costs, is_above, wrong)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
 
 
-def card(wrong: Wrong) -> None:
-    """Draws what costs the most and what mends it: its figures before and after."""
-    listed, known, held, capacity = wrong.listed, wrong.known, wrong.held, wrong.capacity
+def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
+    """Draws what costs the most and what mends it: its figures before and after; of a change that is
+    worse these, and the way back.
+    """
+    fixes, held, capacity = wrong.fixes, wrong.held, wrong.capacity
+    room = f"of {bytes_text(capacity)} HBM" if capacity else ""
+    is_told = wrong.is_worse or not (fixes.listed or wrong.compiled)
+    change = wrong.change if is_told else None
+    shown = change or fixes.known
     with st.container(key="answer-wrong"):
-        badges = cards.headline(plain(_first(listed, wrong.compiled)))
-        room = f"of {bytes_text(capacity)} HBM" if capacity else ""
-        costs_time = bool(listed) and listed[0].kind in COST_TIME
-        change = "" if costs_time else _change(held[0], held[min(1, len(held) - 1)])
-        figures = [Figure("Held on each device", change, room)] if change else []
-        peaks: list[int | None] = [None, None]
-        if known and len(known.figures) > 1:
-            badges.badge(plain(known.made), icon=":material/bolt:", color="orange")
+        badges = cards.headline(plain(_headline(wrong)))
+        if wrong.compiled and not change:
+            badges.badge("Compiled", icon=":material/check:", color="green")
+        elif shown:
+            badges.badge(plain(shown.made), icon=":material/bolt:", color="orange")
             with cards.how_sure(badges):
-                st.markdown(plain(known.agreement))
-            # the last is of arguments alone
-            figures += [each._replace(more=each.more or room) for each in known.figures[:-1]]
-            peaks = [each.peak_bytes for each in known.programs]
+                st.markdown(plain(" ".join(filter(None, (shown.agreement, WORSE)))))
+        figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
+        if figures and not change:
             _bars(held, peaks, capacity)
-        with st.container(horizontal=True, vertical_alignment="center"):
-            if listed and listed[0].kind == "missing_donation":
+        fix.refused()
+        if fixes.listed and fixes.is_spent(fixes.listed[0]):
+            fix.compared(fixes)
+        _next(wrong, experiment, can_compile)
+
+
+def _figures(
+    wrong: Wrong, shown: WhatIf | None, room: str
+) -> tuple[list[Figure], list[int | None]]:
+    """Returns the figures of the card, and the peaks that its bars show: what the compiler makes of
+    the change, else what arguments take.
+    """
+    listed, held = wrong.fixes.listed, wrong.held
+    if shown and len(shown.figures) > 1:  # the last is of arguments alone
+        figures = [
+            each._replace(more=each.more or room * (each.title == PEAK))
+            for each in shown.figures[:-1]
+        ]
+        return figures, [each.peak_bytes for each in shown.programs]
+    if wrong.compiled and not (listed and wrong.fixes.offered):
+        memory = wrong.compiled.memory_bytes
+        return _of_compiled(wrong.compiled, room), [memory.peak if memory else None]
+    if not listed or listed[0].kind in COST_TIME or wrong.fixes.is_spent(listed[0]):
+        return [], [None, None]
+    change = _change(held[0], held[min(1, len(held) - 1)])
+    return [Figure("Held on each device", change, room)] if change else [], [None, None]
+
+
+def _of_compiled(compiled: StrategyResult, room: str) -> list[Figure]:
+    """Returns the figures of a compiled program that nothing mends."""
+    memory, moved = compiled.memory_bytes, compiled.collectives
+    figures = [Figure(PEAK, bytes_text(memory.peak), room)] if memory and memory.peak else []
+    if moved is not None:
+        sent = sum(each.bytes * each.times for each in moved)
+        figures.append(Figure(SENT, bytes_text(sent)))
+    return figures
+
+
+def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
+    """Draws the one thing to press next, and the way back."""
+    listed, is_worse = wrong.fixes.listed, wrong.is_worse
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if not is_worse or fix.waits():
+            if listed and listed[0].kind == "missing_donation" and not fix.waits():
                 _donate(listed[0], "first")
-            constrain.offer(wrong.offered, known, len(wrong.refuted) == len(listed) > 0)
+            elif not fix.offer(wrong.fixes, wrong.program) and not wrong.compiled:
+                compile_button(experiment, "what_if:compile", can_compile, is_first=True)
+        fix.undo(is_first=is_worse)
+
+
+def compile_button(
+    experiment: Experiment, key: str, can_compile: bool, is_first: bool = False
+) -> None:
+    """Draws the button that compiles the program, and runs nothing of it."""
+    pressed = st.button(
+        "Compile and predict" if experiment.place.is_absent else "Compile",
+        type="primary" if is_first else "secondary",
+        icon=":material/bolt:",
+        key=key,
+        disabled=not can_compile,
+        help="Nothing runs: its memory, its collectives, its batch and its work are checked.",
+    )
+    if pressed:
+        live.ask("programs", experiment, compile_only=not experiment.place.is_absent)
 
 
 def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
-    rows = dict(zip((peak.NOW, peak.FIXED), zip(held, peaks, strict=False), strict=False))
+    ends = zip(held, peaks, strict=False)
+    rows = dict(zip((peak.NOW, peak.FIXED), ends, strict=False))
     st.html(peak.bars(rows, capacity))
 
 
@@ -208,6 +267,22 @@ def _count(listed: Sequence[StepFinding]) -> str:
     return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
 
 
+def _headline(wrong: Wrong) -> str:
+    change = wrong.change
+    if not change or not change.raised:
+        return _first(wrong.fixes.listed, wrong.compiled)
+    of = ", ".join(map(small, change.raised))
+    return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
+
+
+def _saves(each: StepFinding, at: int, saved: int, fixes: fix.Fixes) -> str:
+    """Returns what the fix of a finding saves: of the first its peak of memory, once that is known."""
+    if not at and fixes.known:
+        peak = next((of.value for of in fixes.known.figures if of.title == PEAK), "")
+        return f"peak {peak}" if peak else ""
+    return "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
+
+
 def _first(listed: Sequence[StepFinding], compiled: StrategyResult | None = None) -> str:
     if not listed:
         return "Nothing stands out." if compiled else "Nothing stands out in its arguments."
@@ -231,9 +306,8 @@ def _finding(
     each: StepFinding,
     copied: int,
     costs: str,
-    fix: Specs | None,
     is_above: bool,
-    answer: WhatIf | None,
+    wrong: Wrong,
 ) -> None:
     rest = each.sentence.removeprefix(each.path).strip()
     words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
@@ -243,24 +317,32 @@ def _finding(
         title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {_TITLES[each.kind][0]}')}**]"
         is_headline = not at and each.kind == "replicated"  # which the card words
         shown = code(_arrays(each)) if is_headline else f"{code(each.path)} {words}"
+        shown = words if each.kind == "unused_axis" else shown  # which name the axis
         more = words if is_headline else None
         st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
         st.markdown(f"**{plain(costs)}**" if costs else "", width=130)
         with st.container(width=250):
-            is_donated = each.kind == "missing_donation"
-            if answer:
-                st.caption(plain(f"Fix not used: {constrain.raised_words(answer)}."))
-            elif is_above or (is_donated and not at):
-                st.caption(":material/arrow_upward: Above")
-            elif fix and st.button(
-                f"Use {constrain.words(fix)}",
-                key=f"mend:{at}",
-                width="stretch",
-                disabled=constrain.waits() is not None,
-            ):
-                constrain.use(fix)
-            elif is_donated:
-                _donate(each, str(at), "stretch")
+            _fix(at, each, is_above, wrong)
+
+
+def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
+    fixes = wrong.fixes
+    specs, worse = dict(each.specs), fixes.worse.get(fix.key(each), ())
+    is_donated = each.kind == "missing_donation"
+    if fixes.is_spent(each):
+        number = len(worse)
+        many = f"{number} specs are worse" if number > 1 else "Its fix is worse"
+        st.caption(plain(f"{many}: {worse[0][1].verdict}."))
+    elif is_above or (is_donated and not at):
+        st.caption(":material/arrow_upward: Above")
+    elif at and fix.compares(fixes, each, wrong.program):
+        return
+    elif specs and st.button(
+        f"Use {fix.words(specs)}", key=f"mend:{at}", width="stretch", disabled=fix.waits()
+    ):
+        fix.use(specs)
+    elif is_donated:
+        _donate(each, str(at), "stretch")
 
 
 def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = "content") -> None:
@@ -306,6 +388,8 @@ def _compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyRe
 def answer(status: RunStatus) -> Callable[[], None]:
     """Draws the answer of a run, as Predict and Compare do; returns what draws its details."""
     when = ago(status.finished_at or status.submitted_at)
+    if status.compile_only:
+        return partial(_compiled_only, status)
     if status.experiment.place.is_absent:
         return _predicted(status, when)
     view = views.view(status.run)
@@ -314,6 +398,17 @@ def answer(status: RunStatus) -> Callable[[], None]:
     comparison.headline(view, when, lab().result(status.run))
     labels.draw(status.run)
     return partial(questions.draw, view)
+
+
+def _compiled_only(status: RunStatus) -> None:
+    """Draws what communicates in a program of which nothing ran."""
+    view = views.view(status.run)
+    if view is None or not view.collectives.rows:
+        return
+    number = len(view.collectives.rows)
+    label = f"What communicates: {numbered(number, 'kind')} of collectives"
+    with st.expander(label, icon=":material/sync_alt:", key="compiled-collectives"):
+        draw_table(view.collectives)
 
 
 def _predicted(status: RunStatus, when: str) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import streamlit as st
 
-from spmd_core.answers import WHAT_IF, WhatIf
+from spmd_core.answers import WHAT_IF, WhatIf, small
 from spmd_core.base import LabError, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.sheets import Sheet, text
@@ -55,6 +55,26 @@ def draw(screen: str, before: Experiment, after: Experiment) -> None:
             _follow(before, after)
 
 
+def so_far(screen: str, before: Experiment, after: Experiment) -> None:
+    """Draws, folded under its figures, what all changes of a program do to what it requests."""
+    try:
+        with st.spinner("Propagating…"):
+            answer = as_viewer(lab().what_if_now, before, after)
+    except LabError as error:
+        shell.refusal(str(error))
+        return
+    told = "; ".join(f"{small(each.title)} {each.value}" for each in answer.figures[:-1])
+    label = f"**Since it was opened:** {plain(told)}" if told else "**Since it was opened**"
+    with st.expander(label, icon=":material/difference:", key="what_if"):
+        st.markdown(plain(answer.headline))
+        if last := _since_last(screen, before, after):
+            st.markdown(f"**Last change:** {plain(last)}")
+        st.caption(plain(". ".join(filter(None, (answer.made, answer.agreement)))))
+        _changes(answer)
+    if answer.is_propagated:
+        _follow(before, after)
+
+
 def _since_last(screen: str, before: Experiment, after: Experiment) -> str:
     """Returns what the last of several changes does, once both are partitioned."""
     last, now = state.aside(screen, _SEEN) or (None, None)
@@ -63,7 +83,7 @@ def _since_last(screen: str, before: Experiment, after: Experiment) -> str:
     with suppress(LabError):
         if as_viewer(lab().is_partitioned, last, after):
             figures = as_viewer(lab().what_if, last, after).figures
-            return "; ".join(f"{each.title.lower()} {each.value}" for each in figures)
+            return "; ".join(f"{small(each.title)} {each.value}" for each in figures)
     return ""
 
 
@@ -113,6 +133,11 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
                 "Compile it", icon=":material/play_arrow:", key="what_if:compile"
             ):
                 live.ask(screen, state.experiment(screen))
+    _changes(answer)
+
+
+def _changes(answer: WhatIf) -> None:
+    """Draws the table of what changes, the first rows in sight."""
     waits = answer.is_propagated
     first, others = (
         RESHARDED.table(answer.resharded[of], "screen")

@@ -1,0 +1,315 @@
+"""The fixes of what is wrong with a program: partitioned in the background, judged, and given by a press."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from spmd_core.advice import Specs, other_specs
+from spmd_core.answers import PEAK, SENT, WORSE, WhatIf, small
+from spmd_core.base import LabError, capital
+from spmd_core.experiment import Experiment, spec_code
+from spmd_core.results import StepFinding
+from spmd_core.sheets import Sheet, text
+from spmd_core.workloads import VALUE, Program
+from spmd_lab.ui import live, state
+from spmd_lab.ui.lab import as_viewer, lab
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.programs import constrain
+from spmd_lab.ui.shell import draw_table
+
+_WORSE = "worse_fix"  # aside: specs that were pressed and not used, with the compiler's answer
+_WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
+_UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
+_UNDO = "Back to the specs before the last fix."
+Key = tuple[str, str]  # kind and path of a finding
+Tried = tuple[Specs, WhatIf]
+
+
+@dataclass(frozen=True)
+class Fixes:
+    """What the compiler makes of the fixes of findings.
+
+    Attributes:
+      listed: the findings, the costliest first, with specs that are not known to be worse; last those
+        whose every fix is.
+      worse: specs that are known to be worse, and the compiler's answer, by finding.
+      answers: the answer on the specs of a finding, if it is there, by finding.
+    """
+
+    listed: Sequence[StepFinding]
+    worse: Mapping[Key, Sequence[Tried]]
+    answers: Mapping[Key, WhatIf]
+
+    @property
+    def known(self) -> WhatIf | None:
+        """The answer on the specs of the first finding, if it is there."""
+        return self.answers.get(key(self.listed[0])) if self.listed else None
+
+    @property
+    def offered(self) -> Specs | None:
+        """The specs that mend the first finding."""
+        return (dict(self.listed[0].specs) or None) if self.listed else None
+
+    def is_spent(self, each: StepFinding) -> bool:
+        """Returns True if all that would mend a finding is worse."""
+        return key(each) in self.worse and not each.specs
+
+
+def key(each: StepFinding) -> Key:
+    """Returns what names a finding, whatever mends it."""
+    return each.kind, each.path
+
+
+def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
+    """Returns findings with those of their fixes that are not known to be worse: the specs of the
+    first are partitioned in the background, and others in the place of those that are worse.
+
+    Args:
+      find: returns the findings that offer none of these specs.
+    """
+    worse: dict[Key, list[Tried]] = {}
+    while True:
+        known = [specs for tried in worse.values() for specs, _ in tried]
+        every = find(known)
+        spent = [each for each in every if key(each) in worse and not each.specs]
+        left = [each for each in every if each not in spent]
+        asked = {
+            key(each): _answer(each, not at or key(each) in worse) for at, each in enumerate(left)
+        }
+        answers = {name: answer for name, answer in asked.items() if answer}
+        news = [
+            (each, answers[key(each)])
+            for each in left
+            if key(each) in answers and answers[key(each)].raised and dict(each.specs) not in known
+        ]
+        if not news:
+            return Fixes([*left, *spent], worse, answers)
+        for each, answer in news:
+            worse.setdefault(key(each), []).append((dict(each.specs), answer))
+
+
+def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:
+    if not (specs := dict(each.specs)):
+        return None
+    tried = next((of for name, of in _tried() if name == specs), None)
+    return tried or (_checked(specs) if is_checked else None)
+
+
+def _checked(specs: Specs) -> WhatIf | None:
+    """Returns what the compiler makes of specs; None until it has answered, and where it refuses."""
+    if not is_opened():
+        return None
+    before, after = state.experiment("programs"), constrain.changed(specs)
+    try:
+        if as_viewer(lab().is_partitioned, before, after):
+            return as_viewer(lab().what_if, before, after)
+    except LabError:
+        state.set_aside("programs", constrain.OPENED, None)
+    return None
+
+
+def is_opened() -> bool:
+    """Returns True if the user opened the program here: of a link that is followed nothing is
+    partitioned unasked.
+    """
+    return state.aside("programs", constrain.OPENED) == state.experiment("programs").id
+
+
+@st.fragment(run_every=live.INTERVAL_S)
+def _follow(specs: Specs, words: str) -> None:
+    st.caption(words)
+    if as_viewer(lab().is_partitioned, state.experiment("programs"), constrain.changed(specs)):
+        st.rerun()
+
+
+def offer(fixes: Fixes, program: Program) -> bool:
+    """Draws the button of the first finding's fix, or how far the compiler is with it; False where
+    there is none.
+    """
+    if waited := _waits():
+        _wait(*waited)
+        return True
+    if (specs := fixes.offered) is None:
+        return False
+    worse = fixes.worse.get(key(fixes.listed[0]), ())
+    if compares(fixes, fixes.listed[0], program):
+        return True
+    pressed = st.button(
+        f"Use {label(specs)}", type="primary", icon=":material/build:", key="mend", help=WORSE
+    )
+    if fixes.known is None and is_opened():
+        _follow(specs, "Comparing it with the program as it is…")
+    elif fixes.known is None:
+        st.caption("It is compared first, and not used if it is worse.")
+    for tried in worse[:1]:
+        first = f"Compared first: {words(tried[0])}, worse: {plain(tried[1].verdict)}."
+        st.caption(first, width="stretch")
+    if pressed:
+        use(specs)
+    return True
+
+
+def compares(fixes: Fixes, each: StepFinding, program: Program) -> bool:
+    """Draws which of the specs of a finding is being compared, after others were worse; False where
+    none is.
+    """
+    worse, specs = fixes.worse.get(key(each), ()), dict(each.specs)
+    if not worse or not specs or key(each) in fixes.answers or not is_opened():
+        return False
+    of, number = 1 + len([*other_specs(worse[0][0], program)]), len(worse) + 1
+    _follow(specs, f"Comparing spec {number} of {of} for {plain(_named(specs))}…")
+    return True
+
+
+def undo(is_first: bool = False) -> None:
+    """Draws the button that takes the last change back, and why a fix was not compared."""
+    if state.before_change("programs"):
+        st.button(
+            "Undo",
+            type="primary" if is_first else "secondary",
+            icon=":material/undo:",
+            key="fix:undo",
+            on_click=partial(state.undo, "programs"),
+            help=_UNDO,
+        )
+    of_id, why = state.aside("programs", _UNCHECKED) or ("", "")
+    if of_id == state.experiment("programs").id:
+        st.caption(f":orange[**Not checked**]: {plain(why)}.", width="stretch")
+
+
+def changed(before: Experiment) -> WhatIf | None:
+    """Returns what the last change does where it is worse, else what all changes do; None where they
+    are not partitioned. `before`: the program as it was opened.
+    """
+    now, answer = state.experiment("programs"), None
+    for old in (state.before_change("programs"), before):
+        if old is None or old == now:
+            continue
+        with suppress(LabError):  # `what_if.draw` reports it
+            if as_viewer(lab().is_partitioned, old, now):
+                answer = as_viewer(lab().what_if, old, now)
+                if answer.raised:
+                    return answer
+    return answer
+
+
+def waits() -> bool:
+    """Returns True if pressed specs are being partitioned."""
+    return _waits() is not None
+
+
+def _waits() -> tuple[Specs, float] | None:
+    specs, of, since = state.aside("programs", _WAITS) or ({}, None, 0.0)
+    return (specs, since) if of == state.experiment("programs") else None
+
+
+@st.fragment(run_every=live.INTERVAL_S)
+def _wait(specs: Specs, since: float) -> None:
+    _settle(specs)
+    took_s = time.monotonic() - since
+    with st.container(horizontal=True, vertical_alignment="center", key="fix-waits"):
+        words = f"Partitioning {label(specs)}: {took_s:.0f} s"
+        st.progress(min(took_s / lab().PARTITION_S, 1.0), text=words)
+        cancel = partial(state.set_aside, "programs", _WAITS, None)
+        if st.button("Cancel", icon=":material/stop_circle:", key="fix:cancel", on_click=cancel):
+            st.rerun()
+        if st.button("Use it unchecked", key="fix:unchecked", help="Without waiting."):
+            _give_unchecked(specs, "it was used before it was partitioned")
+
+
+def _settle(specs: Specs) -> None:
+    """Gives the program specs once they are partitioned and not worse, else keeps by what they are;
+    draws the screen again then.
+    """
+    before, after = state.experiment("programs"), constrain.changed(specs)
+    try:
+        if not as_viewer(lab().is_partitioned, before, after):
+            return
+        answer = as_viewer(lab().what_if, before, after)
+    except LabError as error:  # what is not partitioned is not known to be worse
+        _give_unchecked(specs, str(error))
+        return
+    state.set_aside("programs", _WAITS, None)
+    if not answer.raised:
+        constrain.give(specs)
+    else:
+        others = [each for each in _tried() if each[0] != specs]
+        state.set_aside("programs", _WORSE, (*others, (specs, answer)))
+        state.set_aside("programs", constrain.OPENED, before.id)  # by a press
+        st.rerun()
+
+
+def _give_unchecked(specs: Specs, why: str) -> None:
+    state.set_aside("programs", _WAITS, None)
+    state.set_aside("programs", _UNCHECKED, (constrain.changed(specs).id, why))
+    constrain.give(specs)
+
+
+def refused() -> None:
+    """Draws by what the fix that was pressed last is worse, and a button that gives it all the same."""
+    if tried := _tried():
+        specs, answer = tried[-1]
+        with st.container(horizontal=True, vertical_alignment="center", key="refused-fix"):
+            words = f"Not used: {label(specs)}. {plain(capital(answer.verdict))}."
+            st.info(words, width="stretch")
+            if st.button("Use it all the same", key="fix:anyway"):
+                constrain.give(specs)
+
+
+def compared(fixes: Fixes) -> None:
+    """Draws the specs of the first finding that are worse, with their figures, where nothing else is
+    left of it.
+    """
+    tried = fixes.worse[key(fixes.listed[0])]
+    number = f"{len(tried)} specs compared: each is" if len(tried) > 1 else "1 spec compared: it is"
+    st.markdown(f"**{number} worse than {plain(_named(tried[0][0]))} as it is.**", help=WORSE)
+    draw_table(_COMPARED.table(tried, "screen"))
+
+
+def _tried() -> list[Tried]:
+    """Returns specs that were pressed and not used, the last one last."""
+    now = state.experiment("programs")
+    return [each for each in state.aside("programs", _WORSE) or () if each[1].before == now]
+
+
+def use(specs: Specs) -> None:
+    """Has specs partitioned, which the program gets once they are known to be no worse."""
+    state.set_aside("programs", _WAITS, (specs, state.experiment("programs"), time.monotonic()))
+    _settle(specs)
+    st.rerun()
+
+
+def label(specs: Specs) -> str:
+    """Returns specs with the arguments that get them."""
+    at = "at" if next(iter(specs)).startswith(VALUE) else "for"
+    return f"{words(specs)} {at} {plain(_named(specs))}"
+
+
+def _named(specs: Specs) -> str:
+    first, *others = (name.removeprefix(VALUE) for name in specs)
+    return first + (
+        f" and {others[0] if len(others) == 1 else f'{len(others)} more'}" if others else ""
+    )
+
+
+def words(specs: Specs) -> str:
+    """Returns the spec of the first argument."""
+    return plain(spec_code(next(iter(specs.values()))))
+
+
+def _figure(title: str, of: WhatIf) -> str:
+    return next((each.value for each in of.figures if each.title == title), "–")
+
+
+_COMPARED: Sheet[Tried] = Sheet(
+    (
+        text("Spec", lambda each: spec_code(next(iter(each[0].values())))),
+        text(PEAK, lambda each: _figure(PEAK, each[1])),
+        text(SENT, lambda each: _figure(SENT, each[1])),
+        text("Rises", lambda each: ", ".join(map(small, each[1].raised))),
+    )
+)

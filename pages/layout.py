@@ -80,7 +80,7 @@ with drawn:
         st.markdown(plain(apart))
 with beside.container(key="layout-numbers"):
     placing.headline(placed, experiment.dtype, experiment.memory_kind("array"))
-    placing.numbers(placed, experiment, is_placed)
+    placing.numbers(placed, experiment, is_placed, refusal is None)
 with beside.container(key="layout-asked"):
     if status := live.follow("layout", experiment, run, at_work):
         if refusal is None:  # else the picture is of other fields

@@ -7,7 +7,6 @@ from spmd_lab.ui import course, links, shell, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
-from spmd_lab.ui.shell import screen_title
 
 share = shell.open_page("recipes")
 done = lab().succeeded()
@@ -55,13 +54,5 @@ else:
             st.subheader(plain(f"{group} ({len(here)})"), anchor=False)
             course.gallery(here, done)
 if not recipes:
-    st.info(
-        f"No recipe {'of this level ' if level in LEVELS else ''}has the words {plain(words)}. "
-        f"Try {'fewer' if ' ' in words.strip() else 'others'}, or another level. "
-        "Or leave the course: upload a step that jax.export saved, time a collective, or search for "
-        "a sharding."
-    )
-    with st.container(horizontal=True, gap="small"):
-        for screen in ("programs", "collectives", "search"):
-            st.page_link(f"pages/{screen}.py", label=plain(screen_title(screen)), width="content")
+    course.elsewhere(words, f" of the level {level}" if level in LEVELS else "")
 links.share_box(share, "recipes")

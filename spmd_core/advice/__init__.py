@@ -23,6 +23,7 @@ from spmd_core.advice.nearest import (
     nearest_words,
     predict_command,
 )
+from spmd_core.advice.options import Option, options, removal_lead
 from spmd_core.advice.programs import (
     KINDS,
     all_findings,
@@ -53,6 +54,7 @@ __all__ = [
     "KINDS",
     "ONE_DEVICE_WINS",
     "Check",
+    "Option",
     "Specs",
     "all_findings",
     "arguments",
@@ -77,11 +79,13 @@ __all__ = [
     "in_words",
     "nearest_words",
     "next_step",
+    "options",
     "other_specs",
     "over_most",
     "predict_command",
     "program_headline",
     "program_of",
+    "removal_lead",
     "removal_parts",
     "removal_words",
     "saved_bytes",

@@ -90,13 +90,18 @@ def _dims_words(left: Mapping[str, Axes]) -> str:
 def _array_words(base: Experiment, change: Change) -> str:
     dims = base.what.array(change.name).present(base.sizes)
     parts = [
-        f"over {over_words(axes_of(axes))} along `{dim}`"
+        f"over {_axis_words(axes_of(axes))} along dim `{dim}`"
         for dim, axes in zip(dims, change.after, strict=True)
         if axes
     ]
     is_result = change.name in {each.name for each in base.what.results}
-    verb = f"{'request' if is_result else 'store'} `{change.name}`"
+    verb = f"{'request' if is_result else 'store'} array `{change.name}`"
     return f"{verb} sharded {' and '.join(parts)}" if parts else f"{verb} replicated"
+
+
+def _axis_words(axes: Sequence[str]) -> str:
+    """E.g. "axes `x` and `y`", where an array may have the name of an axis."""
+    return f"{'axis' if len(axes) == 1 else 'axes'} {over_words(axes)}"
 
 
 def removal_words(removal: Removal) -> str:
@@ -246,13 +251,13 @@ def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
         for each in tried
     )
     outcomes = sorted(by_outcome.items(), key=lambda each: each[0] == _STAYS)
-    named = [f"{_first(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
+    named = [f"{first_words(alike)} ({outcome})" for outcome, alike in outcomes[:_MOST_OUTCOMES]]
     left = sum(len(alike) for _, alike in outcomes[_MOST_OUTCOMES:])
     more = f"; and {left} more" if left else ""
     return f"{_ALSO}{'; '.join(named)}{more}" if named else ""
 
 
-def _first(changes: Sequence[str]) -> str:
+def first_words(changes: Sequence[str]) -> str:
     """The first few of several changes, and how many more; where they have commas of their own, by
     points.
     """

@@ -10,6 +10,7 @@ from spmd_core.base import bytes_text, count_text, number_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import StrategyResult
 from spmd_core.sheets import Sheet, Table, count, number, size, text
+from spmd_core.terms import in_quotes
 from spmd_core.workloads import version_words
 
 
@@ -39,6 +40,13 @@ class ProgramRow:
         """Its name, and the version of its file."""
         name, digest = self.identity
         return name if self.experiment.exported else f"{name}, {version_words(digest)}"
+
+    @property
+    def quoted(self) -> str:
+        """The same in a sentence."""
+        name, digest = self.identity
+        version = "" if self.experiment.exported else f", {version_words(digest)}"
+        return f"{in_quotes(name)}{version}"
 
     @property
     def peak(self) -> int | None:
@@ -97,12 +105,12 @@ def programs_words(rows: Sequence[ProgramRow], baseline: str) -> Iterator[str]:
         if first.letter != baseline or each is first:
             continue
         if each.identity == first.identity:
-            yield f"{each.letter} runs the same program as {first.letter} ({first.words})."
+            yield f"{each.letter} runs the same program as {first.letter} ({first.quoted})."
             continue
         kind = "version" if each.identity[0] == first.identity[0] else "program"
         apart = list(_apart(each, first))
         what = f": {', '.join(apart)}" if apart else ", alike in all that is known of both"
-        yield f"{each.letter} runs another {kind} ({each.words}) than {first.letter}{what}."
+        yield f"{each.letter} runs another {kind} ({each.quoted}) than {first.letter}{what}."
 
 
 def _apart(one: ProgramRow, other: ProgramRow) -> Iterator[str]:

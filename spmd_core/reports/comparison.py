@@ -20,6 +20,7 @@ from spmd_core.results import (
     fastest_sharded_row,
 )
 from spmd_core.runs import RunSummary
+from spmd_core.terms import sharding_words
 from spmd_core.workloads import STRATEGIES
 
 FEWEST, MOST = 2, 8
@@ -94,17 +95,41 @@ class Compared:
 
     @property
     def names(self) -> dict[str, str]:
-        """What each run is called, by its id: the one thing in which they differ, else the names that
-        people gave them, else their letters.
+        """What each run is called, by its id: what they have otherwise than the others do where that is
+        short, else the names that people gave them, else their letters.
         """
-        called = [each.summary.labels.name for each in self.subjects]
-        if len(self.differences) == 1:
-            ((label, texts),) = self.differences
-            called = [text if "=" in text else part_words(label, text) for text in texts]
-        short = len(set(called)) == len(called) and all(
-            0 < len(each) <= _LONGEST for each in called
+        experiments = [each.summary.experiment for each in self.subjects]
+        differing = [
+            ", ".join(
+                text if "=" in text else part_words(label, text) for label, text in parts if text
+            )
+            for parts in (
+                [(label, texts[at]) for label, texts in self.differences]
+                for at in range(len(experiments))
+            )
+        ]
+        people = [each.summary.labels.name for each in self.subjects]
+        named = [differing, people] if len(self.differences) == 1 else [people, differing]
+        if any(each.variants for each in experiments):
+            named = [people, _beside_study(experiments)]
+        short = (
+            called
+            for called in named
+            if len(set(called)) == len(called) and all(0 < len(each) <= _LONGEST for each in called)
         )
-        return dict(zip(self.letters, called, strict=True)) if short else self.letters
+        return dict(zip(self.letters, next(short, self.letters.values()), strict=True))
+
+
+def _beside_study(experiments: Sequence[Experiment]) -> list[str]:
+    """What each experiment beside a study is called."""
+    several = sum(bool(each.variants) for each in experiments) > 1
+    study = "study of {}" if several else "the study"
+    return [
+        study.format(len(each.variants))
+        if each.variants
+        else sharding_words(each).replace(" sharded", "")
+        for each in experiments
+    ]
 
 
 def compare_runs(subjects: Sequence[Subject], baseline: str | None = None) -> Compared:

@@ -183,9 +183,20 @@ def made_words(result: Result) -> str:
 
 
 def times_chart(compared: Compared) -> Chart | None:
-    """Times of every strategy of every run on one axis, with their intervals."""
+    """Times of every strategy of every run on one axis, with their intervals, by the runs' names; of
+    runs with one row each by these alone.
+    """
+    names = compared.names
+    is_one = all(len(each.result.strategies) == 1 for each in compared.subjects if each.result)
     bars = [
-        Bar(f"{each.letter}: {row_title(result, name)}", middle, low, high, (), number)
+        Bar(
+            names[each.run] if is_one else f"{names[each.run]}: {row_title(result, name)}",
+            middle,
+            low,
+            high,
+            (),
+            number,
+        )
         for number, each in enumerate(compared.subjects)
         for result in [each.result]
         if result

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import ConfigDict
 
 from spmd_core.experiment import Experiment
-from spmd_core.facts import FEW_WITHIN, MOST_PROCESSES, PLACEMENT, SURE_PROCESSES
+from spmd_core.facts import FEW_WITHIN, MOST_PROCESSES, SURE_PROCESSES
 from spmd_core.machine import parse_target
 from spmd_core.results import Failure, Point
 from spmd_core.runs.collection import NO_LABELS, Labels, Origin
@@ -141,6 +141,12 @@ class RunSummary:
             best = min(self.predicted_s, key=lambda name: self.predicted_s[name])
         return best, self.predicted_s[best], True
 
+    @property
+    def best_experiment(self) -> Experiment:
+        """The experiment, of a study its variant with the lowest time."""
+        row = self.experiment.rows_by_key.get(self.answer[0]) if self.answer else None
+        return row.experiment if row else self.experiment
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -174,14 +180,14 @@ def expected_processes(status: RunStatus) -> int:
     """Returns in how many processes a run ends, as it looks now.
 
     Few processes leave the verdict on near times open (`over_processes`), and more are measured: of a
-    study whose two best are near, SURE_PROCESSES, and once it is past these, MOST_PROCESSES.
+    study whose two best are within twice FEW_WITHIN, SURE_PROCESSES; past these, MOST_PROCESSES.
     """
     planned, now = status.experiment.processes, status.process
     if not status.experiment.takes_more:
         return max(planned, now)
     ranked = {row.key for row in status.experiment.ranked_rows}
     times = sorted(seconds for row, seconds in status.medians_s.items() if row in ranked)
-    is_near = len(times) > 1 and times[1] < times[0] * math.exp(FEW_WITHIN + PLACEMENT)
+    is_near = len(times) > 1 and times[1] < times[0] * math.exp(2 * FEW_WITHIN)
     if not is_near and now <= planned:
         return planned
     return SURE_PROCESSES if now <= SURE_PROCESSES else MOST_PROCESSES

@@ -13,7 +13,7 @@ ABOUT = (
     "device. Click an operation for its instruction and its source line."
 )
 LABEL = "Trace a step"
-NEVER_TRACED = "Trace a step to see what each device did when; this result keeps its times."
+SHOWS_WHEN = "Shows what each device did when. This result keeps its times."
 WITHOUT_TIMES = (
     "Compile the programs again and record a few calls with JAX's profiler: what each device did "
     "when, operation by operation"

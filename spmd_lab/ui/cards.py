@@ -182,7 +182,7 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
     ):
-        st.html(glimpse.html(summary.experiment), width=96)
+        st.html(glimpse.html(summary.best_experiment), width=96)
         with st.container(gap=None):
             st.page_link(
                 page_of(summary.experiment),

@@ -50,6 +50,17 @@ _SKIPPED = re.compile(
 )
 
 
+# screens outside of the course: a label, and words of a search that lead there; by default the first
+_ELSEWHERE = {
+    "programs": (
+        "Open your own jax.export file on Programs",
+        re.compile("export|jit|ci|file|code"),
+    ),
+    "collectives": ("Time a collective", re.compile("bandwidth|latency|gbps|calibrat|nccl|speed")),
+    "search": ("Find a sharding", re.compile("search|tune|tuning|fastest|optimal")),
+}
+
+
 @cache
 def _varied_by_id() -> Mapping[str, Recipe]:
     return {variations.variation_of(recipe).id: recipe for recipe in RECIPES.values()}
@@ -73,6 +84,20 @@ def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
     names, place = followed(recipe), position(recipe)
     before, after = names[: place - 1][-1:], names[place:][:1]
     return next(map(RECIPES.get, before), None), next(map(RECIPES.get, after), None)
+
+
+def elsewhere(words: str, of_level: str) -> None:
+    """Draws that no recipe has these words, and the screens outside of the course: the one that they
+    ask for as the main thing to press.
+    """
+    st.markdown(plain(f"No recipe{of_level} has the words “{words}”. Not in the course, but here:"))
+    asked = (screen for screen, (_, asks) in _ELSEWHERE.items() if asks.search(words.lower()))
+    first = next(asked, next(iter(_ELSEWHERE)))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for screen in sorted(_ELSEWHERE, key=lambda each: each != first):
+            rank = "main" if screen == first else "side"
+            with st.container(key=f"{rank}-link-{screen}", width="content"):
+                st.page_link(f"pages/{screen}.py", label=f"**{plain(_ELSEWHERE[screen][0])}**")
 
 
 def matching(words: str, groups: Collection[str] | None = None) -> tuple[Recipe, ...]:

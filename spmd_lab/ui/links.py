@@ -263,30 +263,37 @@ def share_box(
         return
     with box:
         try:
-            address = _page_path(screen)
-            if experiment:
-                if run is None:
-                    link.check_flags(experiment)
-                query = urlencode(
-                    {
-                        name: value
-                        for name in choices.READ[screen]
-                        if name not in ("experiment", "run")
-                        and (value := st.query_params.get(name, ""))
-                        and len(value) < 512
-                    }
-                )
-                address = path(experiment, run, screen) + (f"&{query}" if query else "")
-            address = base_address(screen) + address
+            address = base_address(screen) + _address(screen, experiment, run)
         except RequestError as error:
             st.error(plain(str(error)))
             return
-        st.code(address, language=None)
+        with st.container(key="share-link"):
+            st.code(address, language=None)
         st.caption("For whoever reaches this server. Opening a link never starts a computation.")
         if run is not None and lab().facts(run) is not None:
             file = partial(exports.run_page, run)
         if file:
             exports.sent(file)
+        elif experiment is not None and screen in ("compare", "programs"):
+            st.caption("A file that opens anywhere comes with a run: run or compile it first.")
+
+
+def _address(screen: str, experiment: Experiment | None, run: str | None) -> str:
+    """Path and query of what a screen shows, with the view of it that the address bar has."""
+    if not experiment:
+        return _page_path(screen)
+    if run is None:
+        link.check_flags(experiment)
+    query = urlencode(
+        {
+            name: value
+            for name in choices.READ[screen]
+            if name not in ("experiment", "run")
+            and (value := st.query_params.get(name, ""))
+            and len(value) < 512
+        }
+    )
+    return path(experiment, run, screen) + (f"&{query}" if query else "")
 
 
 def path(experiment: Experiment | None, run: str | None, screen: str) -> str:

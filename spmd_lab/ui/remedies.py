@@ -3,21 +3,33 @@ link for each answer.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 
 import streamlit as st
 
-from spmd_core.advice import GUESSED, doing_words, removal_parts, removal_words, what_words
+from spmd_core.advice import (
+    GUESSED,
+    Option,
+    doing_words,
+    options,
+    removal_lead,
+    removal_parts,
+    removal_words,
+    what_words,
+)
 from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Collective, Nothing, Removal
 from spmd_core.results import Result
-from spmd_core.terms import listed, titles
+from spmd_core.sheets import NONE
+from spmd_core.terms import listed, title, titles
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
 from spmd_lab.ui.markdown import as_sentence, coded, plain
-from spmd_lab.ui.shell import attempt, done, refusal
+from spmd_lab.ui.shell import attempt, done, draw_table, refusal
 
 _TRIES = "Up to 8 changes for each: another dim or array sharded, another strategy."
 _MORE = "Slow: the device waits for it for over 2% of the time. Where none of 8 helps, 24 more are tried."
@@ -154,8 +166,8 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
 
 
 def _answers(result: Result, names: Sequence[str]) -> None:
-    """A line for each answer: what collective it is of, and the change that one click opens; one
-    line for all that were not worth a change.
+    """For each answer what collective it is of, the change that one click opens, and what was tried
+    as a table; one line for all that were not worth a change.
     """
     groups = grouped(result, names)
     alone, small = len(names) == 1, []
@@ -164,60 +176,82 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             small.append(what_words(each) if alone else f"{what_words(each)} ({titles(whose)})")
             continue
         of = "" if alone else f" · {plain(titles(whose))}"
-        heading = f"**{coded(what_words(each))}**{of}"
-        change, others = (as_sentence(part) for part in removal_parts(removal))
-        if removal.experiment is None:
-            st.markdown(f"{heading}  \n{coded(change)}")
-        else:
-            st.markdown(heading)
-            st.page_link(
-                cards.page_of(removal.experiment),
-                icon=":material/arrow_forward:",
-                label=coded(change),
-                query_params=cards.query(removal.experiment),
-            )
-        if others:
-            st.caption(coded(others))
-        if removal.experiment is not None:
-            st.caption(plain(beside_words(result, whose[0], removal.experiment)))
-            study = beside(result.experiment, removal.experiment)
-            if study is not None and (query := cards.query(study)):
-                st.page_link(
-                    cards.page_of(study),
-                    icon=":material/add:",
-                    label="Add as a variant",
-                    query_params=query,
-                    help="Compare with both as variants of one study, which takes their times together.",
-                )
+        _answer(result, removal, whose[0], f"**{coded(what_words(each))}**{of}")
     if small:
         st.caption(coded(f"Not tried, each under 2% of the time: {listed(small)}."))
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
 
-def beside_words(result: Result, name: str, changed: Experiment) -> str:
-    """Returns the measured times of the original and of one device, to set a change beside; and
-    which arrays it shards differently.
+def _answer(result: Result, removal: Removal, name: str, heading: str) -> None:
+    tried, others = options(removal, result.row(name).experiment), ""
+    change = as_sentence(removal_lead(removal))
+    if not tried:  # of an older version
+        change, others = (as_sentence(part) for part in removal_parts(removal))
+    if removal.experiment is None:
+        st.markdown(f"{heading}  \n{coded(change)}")
+    else:
+        st.markdown(heading)
+        st.page_link(
+            cards.page_of(removal.experiment),
+            icon=":material/arrow_forward:",
+            label=coded(change),
+            query_params=cards.query(removal.experiment),
+        )
+    if tried:
+        draw_table(options_table(result, name, tried), named=coded)
+    if others:
+        st.caption(coded(others))
+    if removal.experiment is None:
+        return
+    if changed := resharded_words(result, name, removal.experiment):
+        st.caption(coded(changed))
+    study = beside(result.experiment, removal.experiment)
+    if study is not None and (query := cards.query(study)):
+        st.page_link(
+            cards.page_of(study),
+            icon=":material/add:",
+            label="Add as a variant",
+            query_params=query,
+            help="Compare with both as variants of one study, which takes their times together.",
+        )
+
+
+def options_table(result: Result, name: str, tried: Sequence[Option]) -> dict[str, list[str]]:
+    """Returns the table of what was tried for a row, the program as it was first: its time is that
+    beside the change, in the run itself where no change was timed. One device, of the run, is last.
     """
-    row = result.row(name)
-    called = {name: "as it was"} | {
-        each: "one device"
+    first, *changes = tried
+    if first.measured_s is None and (median := result.medians_s.get(name)):
+        first = replace(first, measured_s=median)
+    alone = (
+        Option(title(own.strategy), measured_s=result.medians_s[each], verdict="in the run itself")
         for each in result.order
-        if STRATEGIES[result.row(each).strategy].is_single_device
-        and result.row(each).variant in (row.variant, "")
+        for own in [result.row(each)]
+        if STRATEGIES[own.strategy].is_single_device and result.medians_s[each]
+    )
+    rows = [first, *changes, *islice(alone, 1)]
+    columns = {
+        "Option": [each.change for each in rows],
+        "Predicted": [_time(each.predicted_s) for each in rows],
+        "Measured": [_time(each.measured_s) for each in rows],
+        "Verdict": [each.verdict or NONE for each in rows],
     }
-    times = [
-        f"{what} {seconds_text(median)}"
-        for each, what in called.items()
-        if (median := result.medians_s.get(each))
-    ]
-    differs = [
-        f"{array.name}: {spec_code(changed.spec(array.name))}, was {spec_code(row.experiment.spec(array.name))}"
+    return {each: cells for each, cells in columns.items() if set(cells) != {NONE}}
+
+
+def _time(seconds: float | None) -> str:
+    return NONE if seconds is None else seconds_text(seconds)
+
+
+def resharded_words(result: Result, name: str, changed: Experiment) -> str:
+    """Returns which arrays a change shards differently than a row does; "" of none."""
+    base = result.row(name).experiment
+    return " ".join(
+        f"Array `{array.name}`: {spec_code(changed.spec(array.name))}, was {spec_code(base.spec(array.name))}."
         for array in changed.what.arrays
-        if not changed.plan and changed.spec(array.name) != row.experiment.spec(array.name)
-    ]
-    parts = [f"In the run itself: {', '.join(times)}" if times else "", *differs]
-    return "".join(f"{each}. " for each in parts if each).strip()
+        if not changed.plan and changed.spec(array.name) != base.spec(array.name)
+    )
 
 
 def grouped(result: Result, names: Sequence[str]) -> list[Group]:

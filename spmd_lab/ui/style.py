@@ -126,8 +126,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-next [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .st-key-tour [data-testid="stPageLink-NavLink"] {{ background: var(--accent); }}
 .st-key-tour [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: light-dark(#ffffff, #0b1420) !important; }}
-.st-key-tour .st-key-tour-back [data-testid="stPageLink-NavLink"] {{ background: none; border-color: transparent; }}
-.st-key-tour .st-key-tour-back [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
+.st-key-tour [class*="st-key-tour-back"] [data-testid="stPageLink-NavLink"] {{ background: none; border-color: transparent; }}
+.st-key-tour [class*="st-key-tour-back"] [data-testid="stPageLink-NavLink"] :is(p, span) {{ color: var(--accent) !important; }}
 .variants {{ display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; }}
 .variants figure {{ margin: 0; }}
 .variants figcaption {{ font-size: 0.85rem; padding-top: 0.4rem; }}
@@ -244,6 +244,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-layout-numbers [data-testid="stCode"] pre {{ background: var(--page); padding: 0.75rem 0.9rem; }}
 .st-key-layout-numbers [data-testid="stElementToolbarButton"], .st-key-layout-numbers [data-testid="stElementToolbar"],
 .st-key-layout-numbers [data-testid="stCode"] > div:has([data-testid="stElementToolbarButton"]) {{ opacity: 1 !important; visibility: visible !important; pointer-events: auto !important; }}
+.st-key-share-link [data-testid="stCode"] pre {{ margin-right: 2.75rem; }}  /* beside its button */
 @media (max-width: 640px), (hover: none) {{
   [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{

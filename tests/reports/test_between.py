@@ -118,6 +118,11 @@ def test_runs_are_called_by_the_one_thing_in_which_they_differ():
     assert called(*dense) == ["weights replicated", "weights P('x', None)"]
     traced = [LAYER.vary(options=each) for each in ({}, {"trace": True})]
     assert called(*traced) == ["without trace", "with trace"]
+    both = LAYER.vary(mesh={"x": 4}, options={"trace": True})
+    assert sorted(called(LAYER, both)[1].split(", ")) == ["with trace", "x=4"]
+    variants = [{"experiment": LAYER.vary(sharding=each).to_json()} for each in ({}, {"in": "x"})]
+    beside = LAYER.vary(sharding={"in": "x"})
+    assert called(parse_experiment({"study": variants}), beside) == ["the study", "in over x"]
     two = other.vary(options={"model": "scaled:1"})
     assert called(MODEL, two) == ["A", "B"]
     assert called(MODEL, two, names=("wide", "narrow")) == ["wide", "narrow"]

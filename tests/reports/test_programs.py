@@ -61,7 +61,7 @@ def test_two_programs_differ_and_what_they_compile_to_is_said(data_folder, files
     said = comparison_json(found)["sentences"]
     name = other.exported.described.name
     assert said[-1] == (
-        f"B runs another program ({name}) than A: 3 more collectives, 3.0 MiB more communicated, "
+        f"B runs another program (“{name}”) than A: 3 more collectives, 3.0 MiB more communicated, "
         "2.0 MiB more memory, 2× the FLOPs."
     )
     assert "of different work" in found.answers[0].apart
@@ -76,7 +76,7 @@ def test_one_program_on_two_meshes_is_the_same_program(data_folder, files):
     one, other = of(files[0]), of(files[0], mesh={"x": 4, "y": 2})
     found = compared(data_folder, (one, measured(2, 1)), (other, measured(2, 1)))
     said = comparison_json(found)["sentences"]
-    assert said[-1] == f"B runs the same program as A ({one.exported.described.name})."
+    assert said[-1] == f"B runs the same program as A (“{one.exported.described.name}”)."
     assert not programs_table(found.programs).rows
     assert "of different work" not in found.answers[0].apart
 
@@ -101,6 +101,6 @@ def test_another_version_of_an_own_function_is_named(tmp_path, monkeypatch):
         outcome = measured(2, 1, operations=[matmul])
         rows.append(ProgramRow(letter, experiment, StrategyResult.model_validate(outcome)))
     (said,) = programs_words(rows, "A")
-    assert said.startswith("B runs another version (mine, version ")
+    assert said.startswith("B runs another version (“mine”, version ")
     assert said.endswith(" of its file) than A, alike in all that is known of both.")
     assert rows[0].flops == 8 * 2 * 8 * 16 * 32

@@ -163,8 +163,16 @@ def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(
     assert _listed(shown) == ["An if on a traced value"]
     assert shown.get("button_group")[0].value == "All"  # of which these are found
     shown.text_input[0].set_value("zebra").run()
-    assert "No recipe has the words zebra." in read(shown)
-    assert "upload a step that jax.export saved" in read(shown)
+    assert "No recipe has the words “zebra”." in read(shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "first"), [("jax.export", "programs"), ("NCCL bandwidth", "collectives")]
+)
+def test_words_of_no_recipe_lead_to_the_screen_that_they_ask_for(data_folder, words, first):
+    shown = opened("recipes", search=words)
+    pages = [each.proto.page for each in shown.get("page_link") if each.proto.label.startswith("*")]
+    assert first in pages[-3] and len({*pages[-3:]}) == 3, "the main one of three"
 
 
 def test_a_recipe_says_why_what_to_try_and_what_comes_next(data_folder):

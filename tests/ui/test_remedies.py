@@ -3,11 +3,12 @@
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.facts import Nothing, Predicted, Remedy
+from spmd_core.advice import options
+from spmd_core.facts import Change, Nothing, Predicted, Ratio, Remedy, TriedChange
 from spmd_core.lab import Lab, Remedies
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
-from spmd_lab.ui.remedies import beside_words, grouped, tries_words
+from spmd_lab.ui.remedies import grouped, options_table, resharded_words, tries_words
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui import opened
@@ -115,9 +116,53 @@ def test_a_press_is_said_to_try_so_much_for_so_long():
     )
 
 
-def test_a_change_stands_beside_one_device_and_names_what_else_it_shards():
+def test_changes_stand_beside_the_program_and_one_device_by_their_predicted_time():
     base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
     found = result({"auto": strategy(3e-3), "single": strategy(1e-3)}, experiment=base)
-    words = beside_words(found, "auto", base.vary(sharding={"cols": "x"}))
-    assert words.startswith("In the run itself: as it was 3 ms, one device 1 ms. ")
-    assert "y: P('x'), was P(None)." in words
+    other, last, stays = (
+        (Change(field="sharding", name=name, before=["x"], after=after),)
+        for name, after in (("rows", []), ("cols", []), ("rows", ["x"]))
+    )
+    timed = {"strategy": "1/auto", "ratio": 1.3, "interval": (1.2, 1.4), "differs": True}
+    tried = Nothing(
+        experiment=base.vary(sharding={"cols": "x"}),
+        tried=(
+            TriedChange(changes=last, removes=True, seconds=5e-3),
+            TriedChange(changes=stays, removes=False, seconds=1e-3),
+            TriedChange(changes=other, removes=True, seconds=2e-3),
+        ),
+        best=2,
+        seconds=4e-3,
+        measured_s=Predicted(before=2.6e-3, after=2e-3),
+        ratio=Ratio(**timed),
+    )
+    table = options_table(found, "auto", options(tried, base))
+    assert table == {
+        "Option": [
+            "As it was",
+            "Leave `rows` replicated",
+            "Leave `cols` replicated",
+            "Shard `rows` over `x` alone",
+            "Single device",
+        ],
+        "Predicted": ["4 ms", "2 ms", "5 ms", "–", "–"],
+        "Measured": ["2.6 ms", "2 ms", "–", "–", "1 ms"],
+        "Verdict": [
+            "–",
+            "1.30× faster (1.20 to 1.40)",
+            "not measured",
+            "the collective stays",
+            "in the run itself",
+        ],
+    }
+    untimed = tried.model_copy(update={"measured_s": None, "ratio": None})
+    first = options_table(found, "auto", options(untimed, base))
+    assert first["Measured"][0] == "3 ms", "that of the run"
+    assert first["Verdict"][1] == "not measured"
+
+
+def test_a_change_names_what_else_it_shards():
+    base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
+    found = result({"auto": strategy(3e-3)}, experiment=base)
+    words = resharded_words(found, "auto", base.vary(sharding={"cols": "x"}))
+    assert "Array `y`: P('x'), was P(None)." in words

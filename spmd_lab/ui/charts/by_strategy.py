@@ -31,6 +31,7 @@ _TOO_SHORT = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run": "First run"}
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _ROOM, _MOST_ROOM = 0.012, 0.6  # of the axis behind the longest bar: for each character, at most
+_UNSEEN = "\u200b"
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
 
@@ -152,11 +153,11 @@ def side_by_side_chart(
     longest = max(len(str(row["label"])) for row in rows)
     end = max(high for *_, (_, _, high) in times) / size * (1 + min(_MOST_ROOM, _ROOM * longest))
     of = "the interval of its ratio to the baseline" if judged else "its interval"
-    x, mark = _times_axis([each for _, _, each in times], f"({name}), with {of}", end)
-    offset = {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5}
+    titles = [f"time per call or step ({name})", f"with {of}"]
+    x, mark = _times_axis([each for _, _, each in times], titles, end)
+    places, rows = _places(rows, labels)
     shared = {
-        "y": rows_axis(list(dict.fromkeys(strategy for strategy, _, _ in times))),
-        "yOffset": offset,
+        **places,
         "color": category("run", labels),
         "tooltip": hover(run="run", row="strategy", time="time"),
     }
@@ -168,7 +169,23 @@ def side_by_side_chart(
         layer(rows, {"type": "rule", "strokeWidth": 3}, **interval, **shared),
         layer(rows, text, **named, **shared),
     ]
-    return layered(layers, {"step": max(20, _TWO_LINES_PX // len(labels))})
+    together = len(labels) if "yOffset" in places else 1
+    return layered(layers, {"step": max(20, _TWO_LINES_PX // together)})
+
+
+def _places(rows: Sequence[Row], labels: Sequence[str]) -> tuple[Spec, list[Row]]:
+    """Where rows stand, and the rows: the runs of a strategy side by side where each run has each
+    strategy, else one below another, with a label beside each.
+    """
+    order = list(dict.fromkeys(str(row["row"]) for row in rows))
+    if len(rows) == len(order) * len(labels):
+        offset = {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5}
+        return {"y": rows_axis(order), "yOffset": offset}, [*rows]
+    # what is not shown makes equal ones apart
+    order = [f"{row['row']}{_UNSEEN * at}" for at, row in enumerate(rows)]
+    return {"y": rows_axis(order)}, [
+        {**row, "row": label} for row, label in zip(rows, order, strict=True)
+    ]
 
 
 def _times_beside(
@@ -198,16 +215,15 @@ def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], 
 
 
 def _times_axis(
-    times: Sequence[tuple[float, float, float]], of: str, end: float
+    times: Sequence[tuple[float, float, float]], titles: Sequence[str], end: float
 ) -> tuple[Spec, Spec]:
-    title = f"time per call or step {of}"
     lowest, longest = min(low for _, low, _ in times), max(middle for middle, _, _ in times)
     if 0 < lowest < longest / _TOO_SHORT:
         return (
-            quantity("x", title=f"{title}, logarithmic", scale={"type": "log", "zero": False}),
+            quantity("x", title=[*titles, "logarithmic"], scale={"type": "log", "zero": False}),
             {"type": "point", "filled": True, "size": 90},
         )
     return (
-        quantity("x", title=title, scale={"zero": True, "domainMax": end}),
+        quantity("x", title=[*titles], scale={"zero": True, "domainMax": end}),
         {"type": "bar", "opacity": 0.5, "cornerRadiusEnd": 3},
     )

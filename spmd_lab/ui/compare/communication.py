@@ -39,10 +39,14 @@ _STYLE = """<style>
 
 
 def draw(view: View) -> None:
-    """The collectives to select from, the arrows and the account of the selected one, every
-    collective as a table, and the trace.
+    """A way to see where the time goes, first; the collectives to select from, the arrows and the
+    account of the selected one, every collective as a table where there are several, and the trace.
     """
     result, experiment = view.result, view.result.experiment
+    is_offered = trace.offered(view)
+    is_traced = is_offered and trace.is_traced(view)
+    if is_offered and not is_traced:
+        trace.draw(view)
     if answers := running.known(lab(), result.run):
         result = with_remedies(result, answers[1])
     names = selected.communicating(result)
@@ -53,7 +57,8 @@ def draw(view: View) -> None:
         outcome = result.strategies[name].collectives or ()
         own = result.model_copy(update={"experiment": result.row(name).experiment})
         arrows.show(own, name, outcome, lambda row: _account(result, name, row))
-    if view.collectives.rows:
+    listed = [each for name in names for each in result.strategies[name].collectives or ()]
+    if view.collectives.rows and len(listed) != 1:  # of one, its account has all
         with st.container(key="communication"):
             st.html(_STYLE)
             draw_table(_marked(view), named=colors.cells(result))
@@ -64,7 +69,7 @@ def draw(view: View) -> None:
             icon=":material/grid_view:",
             query_params=cards.query(experiment),
         )
-    if trace.offered(view):
+    if is_traced:
         st.subheader("When", anchor=False)
         trace.draw(view)
 

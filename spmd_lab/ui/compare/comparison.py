@@ -27,6 +27,8 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook.outcome import failed
 from spmd_lab.ui.shell import draw_table
 
+_SHORT = 16  # lines of a program that is shown before it runs; a longer one is folded
+
 
 def headline(view: View, when: str, noted: Result | None = None) -> None:
     """The card of the verdict: the figure, its certainty, the answer in a sentence, why, what to do
@@ -149,9 +151,10 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
     if experiment.what.is_small_program:
         if not is_stored:
             study.nothing_yet("run this program on the devices")
-        st.code(
-            program.program_text(experiment, "as_written"), language="python", line_numbers=True
-        )
+        text = program.program_text(experiment, "as_written")
+        count = text.count("\n")
+        with st.expander(f"The program that will run: {count} lines", expanded=count <= _SHORT):
+            st.code(text, language="python", line_numbers=True)
         return
     if experiment.variants:
         study.before(experiment, is_stored)

@@ -70,12 +70,18 @@ def _ask(view: View) -> None:
         if status := find(last.run):
             live.outcome(status, words.LABEL)
     count = numbered(len(view.result.strategies), "program")
-    st.caption(plain(f"{words.NEVER_TRACED} Compiles {count} again."))
-    pressed = st.button(
-        words.LABEL, key="trace:ask", icon=":material/timeline:", help=words.WITHOUT_TIMES
-    )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        pressed = st.button(
+            words.LABEL, key="trace:ask", icon=":material/timeline:", help=words.WITHOUT_TIMES
+        )
+        st.caption(plain(f"{words.SHOWS_WHEN} Compiles {count} again."), width="stretch")
     if pressed and done(lambda: batch(_BATCH).submit(asked)):
         st.rerun()
+
+
+def is_traced(view: View) -> bool:
+    """Returns True if there is a trace to show."""
+    return bool(_of(view.result)[1])
 
 
 def offered(view: View) -> bool:

@@ -150,9 +150,7 @@ def why(result: Result) -> None:
     compared = compared_first(result)
     is_first = compared and compared.fastest == names[0]  # one with wrong values may be before it
     if compared and is_first and not compared.tied and unsettled_words(compared) is None:
-        communicates = any(each.collectives for each in result.strategies.values())
-        asked = " Open *Why* for what takes time." if communicates else ""
-        st.markdown(f"{plain(differing(known))}{asked}")
+        st.markdown(plain(differing(known)))
     st.html(_table(result, names, known))
 
 

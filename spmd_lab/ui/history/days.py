@@ -141,7 +141,7 @@ def _row(
         else:
             st.page_link(page, label=f"**{plain(name)}** {facts}", query_params=query)
         st.html(
-            f"{glimpse.html(run.experiment)}{_verdict(run)}<b>{_figure(run)}</b>"
+            f"{glimpse.html(run.best_experiment)}{_verdict(run)}<b>{_figure(run)}</b>"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )
     return drawn
@@ -187,10 +187,10 @@ def day_of(run: RunSummary, zone: str | None, now: float) -> str:
 
 
 def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
-    """Returns for each run the one of the same workload before it, of these."""
+    """Returns for each run the one of the same workload, and program, before it, of these."""
     earlier, last = {}, {}
     for run in sorted(runs, key=lambda each: (each.submitted_at, each.run)):
-        of = run.experiment.workload, bool(run.experiment.variants)
+        of = run.experiment.workload, _program(run), bool(run.experiment.variants)
         if of in last:
             earlier[run.run] = last[of]
         last[of] = run
@@ -202,7 +202,7 @@ def changed(run: RunSummary, before: RunSummary | None) -> str:
 
     `rows 8192 → 64`; "" where only the time differs.
     """
-    if before is None or _program(before) != _program(run):
+    if before is None:
         return ""
     changes = list(_changes(difference_rows([before.experiment, run.experiment])))
     left = len(changes) - _MOST_CHANGES

@@ -50,9 +50,12 @@ def headline(placed: Layout, dtype: str, kind: str) -> None:
     st.subheader(plain(words), anchor=False)
 
 
-def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
+def numbers(
+    placed: Layout, experiment: Experiment, is_placed: bool, is_current: bool = True
+) -> None:
     """Bytes of the array on each device, and on all; the spec that shards what is replicated, as
-    the main thing to press once the array `is_placed`.
+    the main thing to press once the array `is_placed`. Nothing to press unless it `is_current`: the
+    fields have another array.
     """
     dtype, on_host = experiment.dtype, experiment.memory_kind("array") != "device"
     if on_host:
@@ -63,6 +66,8 @@ def numbers(placed: Layout, experiment: Experiment, is_placed: bool) -> None:
         held += f" for an array of {bytes_text(placed.array_bytes(dtype))}"
     draw_figure(bytes_text(placed.shard_bytes(dtype)), held)
     st.code(spec_code(placed.spec), language="python", wrap_lines=True)
+    if not is_current:
+        return
     rank = "main" if is_placed else "side"
     copy = streamed(experiment, placed) if on_host else None
     if copy:

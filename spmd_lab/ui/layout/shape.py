@@ -85,8 +85,8 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
 
 
 def offer_division(screen: str) -> None:
-    """Draws buttons for a dim that does not divide: the next sizes that do, below and above, and the
-    largest axis that divides it.
+    """Draws buttons for a dim that does not divide: the next sizes that do, below and above, the
+    largest axis that divides it, and another dim that divides over its axes.
     """
     draft = state.draft(screen)
     # a size that is none yet is refused, too
@@ -111,6 +111,30 @@ def offer_division(screen: str) -> None:
                 on_click=state.replace_draft,
                 args=(screen, draft | {"sharding": sharding | {dim: best}}),
             )
+        _offer_other_dim(screen, dim, parts)
+
+
+def _offer_other_dim(screen: str, dim: str, parts: int) -> None:
+    """Draws a button that moves the axes of a dim to the first unsharded one that divides over them."""
+    draft = state.draft(screen)
+    sharding = draft["sharding"]
+    sizes = {each: size for each, size in draft["dims"].items() if isinstance(size, int)}
+    fits = (
+        each
+        for each, size in sizes.items()
+        if each != dim and not axes_of(sharding.get(each)) and size > 0 and size % parts == 0
+    )
+    if (other := next(fits, None)) is None:
+        return
+    over = " and ".join(axes_of(sharding[dim]))
+    moved = {each: axes for each, axes in sharding.items() if each != dim}
+    st.button(
+        plain(f"Shard {other} over {over} instead: {sizes[other]:,} divides by {parts}"),
+        key=f"other:{dim}",
+        icon=":material/near_me:",
+        on_click=state.replace_draft,
+        args=(screen, draft | {"sharding": moved | {other: sharding[dim]}}),
+    )
 
 
 def _offer_sizes(screen: str, dim: str, size: int, parts: int) -> None:

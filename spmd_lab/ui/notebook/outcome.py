@@ -10,7 +10,7 @@ from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import Prediction
-from spmd_core.history import basis_words, evidence_of, is_example, shape_words
+from spmd_core.history import NOT_THERE, basis_words, evidence_of, is_example, shape_words
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import (
@@ -109,11 +109,20 @@ def changes_words(compared: Compared) -> str:
         return ""
     if compared.names != compared.letters and len(compared.differences) == 1:
         return ""
+    if any(each.summary.experiment.variants for each in compared.subjects):
+        return ""  # the table below has what differs, variant by variant
     at = [each.run for each in compared.subjects].index(compared.baseline.run)
-    parts_ = [f"{label} {texts[at]} → {texts[1 - at]}" for label, texts in compared.differences]
+    parts_ = [
+        f"{label} {_or_none(texts[at])} → {_or_none(texts[1 - at])}"
+        for label, texts in compared.differences
+    ]
     more = f" and {len(parts_) - _MOST} more" if len(parts_) > _MOST else ""
     names = (compared.names[each] for each in _from_baseline(compared))
     return f"From {' to '.join(names)}: {', '.join(parts_[:_MOST])}{more}."
+
+
+def _or_none(text: str) -> str:
+    return "none" if text == NOT_THERE else text
 
 
 def _from_baseline(compared: Compared) -> list[str]:
@@ -140,7 +149,7 @@ def _pictured(summary: RunSummary, experiment: Experiment | None = None) -> Delt
     row_ = st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
     )
-    row_.html(glimpse.html(experiment or summary.experiment), width=110)
+    row_.html(glimpse.html(experiment or summary.best_experiment), width=110)
     return row_.container(gap=None)
 
 
@@ -153,8 +162,9 @@ def links(compared: Compared) -> None:
         for each in ordered:
             name, letter = compared.names[each.run], compared.letters[each.run]
             if not is_pictured:
-                st.html(glimpse.html(each.summary.experiment), width="content")
-            _link(each, f"{letter} · {run_title(each)}" if name == letter else name)
+                st.html(glimpse.html(each.summary.best_experiment), width="content")
+            title_ = each.summary.labels.name or cards.short_words(each.summary.experiment)
+            _link(each, f"{letter}: {title_}" if name == letter else in_quotes(name))
 
 
 def fastest_first(subjects: Iterable[Subject]) -> list[Subject]:

@@ -116,11 +116,12 @@ def _open_tab(place: int) -> None:
 
 
 def _finish() -> None:
-    """Draws links to a step of the viewer's own, and to the questions of Overview."""
-    ends = {"programs": "Next: a step of your own", "overview": "Finish: what do you want to know?"}
-    for screen, label in ends.items():
-        icon = _ICONS["Next"]
-        st.page_link(PAGES[screen][0], label=f"**{plain(label)}**", icon=icon, width="content")
+    """Draws links to the questions of Overview, and to a step of the viewer's own, the main one."""
+    with st.container(key="tour-back-finish", width="content"):
+        label = "Finish: what do you want to know?"
+        st.page_link(PAGES["overview"][0], label=f"**{plain(label)}**", width="content")
+    label, icon = "Next: a step of your own", _ICONS["Next"]
+    st.page_link(PAGES["programs"][0], label=f"**{plain(label)}**", icon=icon, width="content")
 
 
 def stored(part: str = "tour") -> tuple[Stop, ...]:

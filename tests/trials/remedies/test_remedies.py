@@ -120,13 +120,13 @@ def test_all_dims_over_an_axis_can_give_way_together():
 def test_all_dims_of_all_operands_and_results_are_candidates():
     words = [named(each) for each in arrays.candidates(LAYER, "auto", collective())]
     assert {
-        "store `x` sharded over `y` along `batch`",
-        "store `x` sharded over `y` and `x` along `batch`",
-        "store `weights` replicated",
-        "store `weights` sharded over `x` along `out`",
-        "store `bias` sharded over `x` along `out`",
-        "request `y` sharded over `y` and `x` along `batch`",
-        "request `y` sharded over `y` along `batch` and over `x` along `out`",
+        "store array `x` sharded over axis `y` along dim `batch`",
+        "store array `x` sharded over axes `y` and `x` along dim `batch`",
+        "store array `weights` replicated",
+        "store array `weights` sharded over axis `x` along dim `out`",
+        "store array `bias` sharded over axis `x` along dim `out`",
+        "request array `y` sharded over axes `y` and `x` along dim `batch`",
+        "request array `y` sharded over axis `y` along dim `batch` and over axis `x` along dim `out`",
     } <= set(words)
     # what cannot take less time by its lower bound is not compiled
     assert len(arrays.candidates(LAYER, "auto", collective(), below_s=0.0)) == MOST
@@ -152,7 +152,7 @@ def test_an_override_and_a_memory_kind_can_be_taken_back():
         for each in arrays.candidates(given, "auto", collective(axes=("y",)))
     }
     assert "keep `x` in device memory" in words
-    assert words["store `weights` replicated"].changes[0].before == ["y", None]
+    assert words["store array `weights` replicated"].changes[0].before == ["y", None]
 
 
 def test_candidates_of_a_plan_train_on_as_many_tokens():

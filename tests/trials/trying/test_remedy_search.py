@@ -62,7 +62,7 @@ def test_a_candidate_that_ends_the_compiler_costs_itself_alone(lab, monkeypatch)
     assert found.remove.memory_bytes == 2**20
     assert found.remove.predicted_s.after < found.remove.predicted_s.before
     assert found.remove.sentence.startswith(
-        "store `x` sharded over `x` along `cols`: no all-reduce over `x`; +1.0 MiB of peak per device"
+        "store array `x` sharded over axis `x` along dim `cols`: no all-reduce over `x`; +1.0 MiB of peak per device"
     )
     assert known(lab, result.run) == ("done", search.answers), "as stored"
     assert not removal_words(search.answers["auto"][0]), "facts alone"

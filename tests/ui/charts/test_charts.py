@@ -135,9 +135,14 @@ def test_provisional_medians_and_two_runs_side_by_side():
     longer = side_by_side_chart([("A", one), ("weights over x", other)])
     judged = side_by_side_chart([("A", one), ("B", other)], {(one.run, "auto"): (0.5, 3.0)})
     assert {(row["low"], row["high"]) for row in rows(judged, "rule")} >= {(0.5, 3.0)}
-    assert "ratio to the baseline" in judged["layer"][0]["encoding"]["x"]["title"]
+    assert "ratio to the baseline" in judged["layer"][0]["encoding"]["x"]["title"][1]
     ends = [chart["layer"][0]["encoding"]["x"]["scale"]["domainMax"] for chart in (both, longer)]
     assert 2.0 < ends[0] < ends[1], "a label has its room"
+    more = result({"auto": strategy(1e-3), "single": strategy(3e-3)})
+    apart = side_by_side_chart([("A", more), ("B", other)])
+    assert "yOffset" in both["layer"][0]["encoding"]
+    assert "yOffset" not in apart["layer"][0]["encoding"], "a label beside each bar"
+    assert len({row["row"] for row in rows(apart, "bar")}) == 3
 
 
 def test_times_side_by_side_that_differ_much_are_points_on_a_log_scale():

@@ -1,0 +1,89 @@
+"""The changes that were tried for a collective, side by side: predicted and measured seconds of each."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spmd_core.advice.remedies import change_words, first_words, removal_words
+from spmd_core.base import by_key, capital
+from spmd_core.experiment import Experiment
+from spmd_core.facts import Change, Predicted, Ratio, Remedy, Removal, TriedChange
+from spmd_core.words import headline_ratio, ratio_words
+
+AS_IT_WAS = "As it was"
+_STAYS, _FAILS = "the collective stays", "does not compile"
+_TAKES = re.compile(r"[;:] (?:predicted|measured|the best change) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A change, or several of one outcome.
+
+    Attributes:
+      predicted_s: None where they have several, or none.
+      measured_s: beside the program as it was, in the same rounds; None where it was not timed.
+    """
+
+    change: str
+    predicted_s: float | None = None
+    measured_s: float | None = None
+    verdict: str = ""
+
+
+def removal_lead(removal: Removal) -> str:
+    """Returns the first part of `removal_words`: the change with what it removes, or that nothing
+    does, without seconds and other changes.
+    """
+    return _TAKES.split(removal_words(removal), maxsplit=1)[0]
+
+
+def options(removal: Removal, base: Experiment) -> tuple[Option, ...]:
+    """Returns the program as it was, then each change that was tried by its predicted time, those that
+    keep the collective last. `base`: what was changed, with the one strategy of the collective.
+    """
+    if isinstance(removal, Remedy):
+        before_s, chosen = removal.predicted_s.before, removal.changes
+        after_s = removal.predicted_s.after
+        tried = [TriedChange(changes=chosen, removes=True, seconds=after_s)] if chosen else []
+    else:
+        if removal.seconds is None:
+            return ()
+        before_s = removal.seconds
+        chosen = () if removal.best is None else removal.tried[removal.best].changes
+        tried = sorted(removal.tried, key=lambda each: each.seconds or math.inf)
+    if not tried:
+        return ()
+    timed = removal.measured_s
+    first = Option(AS_IT_WAS, before_s, timed.before if timed else None)
+    return (first, *_changes(removal, base, tried, chosen))
+
+
+def _changes(
+    removal: Removal, base: Experiment, tried: Sequence[TriedChange], chosen: Sequence[Change]
+) -> Iterator[Option]:
+    def words(each: TriedChange) -> str:
+        return change_words(base, each.changes).removeprefix("try ")
+
+    timed, ratio = removal.measured_s, removal.ratio
+    for each in tried:
+        if timed and ratio and each.changes == chosen:
+            judged = timed_words(timed, ratio)
+            yield Option(capital(words(each)), each.seconds, timed.after, judged)
+        elif each.removes:
+            yield Option(capital(words(each)), each.seconds, verdict="not measured")
+    others = [each for each in tried if not each.removes and each.changes != chosen]
+    outcomes = by_key((_FAILS if each.removes is None else _STAYS, words(each)) for each in others)
+    for outcome in (_STAYS, _FAILS):
+        if alike := outcomes.get(outcome):
+            yield Option(capital(first_words(alike)), verdict=outcome)
+
+
+def timed_words(seconds: Predicted, ratio: Ratio) -> str:
+    """Returns how a change that was timed compares with the program as it was."""
+    if ratio.verdict == "the same":
+        return "the same time"
+    if ratio.verdict == "cannot tell":
+        return f"cannot tell: {ratio_words(ratio, seconds.quotient)}"
+    is_less = seconds.after < seconds.before
+    return headline_ratio(ratio, "faster" if is_less else "slower", seconds.quotient)

@@ -15,7 +15,6 @@ from spmd_core.history.cells import (
     when_words,
 )
 from spmd_core.history.differences import (
-    NOT_THERE,
     basis_words,
     between_words,
     difference_rows,
@@ -37,7 +36,6 @@ from spmd_core.history.understood import matches, read_search
 __all__ = [
     "EXAMPLE",
     "FITS",
-    "NOT_THERE",
     "PLACED",
     "Came",
     "Judged",

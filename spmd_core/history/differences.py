@@ -9,8 +9,8 @@ from spmd_core.results import OTHER_WORK, Between
 from spmd_core.terms import parts_words
 from spmd_core.words import ends_text, factor_text
 
-NOT_THERE = "–"
-VARIES = "differs by variant"
+NOT_THERE = "none"
+_VARIES = "differs by variant"
 Row = tuple[str, list[str]]  # label, then a text for each experiment
 
 
@@ -31,7 +31,8 @@ _Group = list[_Member | None]  # the corresponding variant of each experiment
 
 def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     """A row for each part in which experiments differ, and only these; of studies a row for what
-    all variants share, then one for each variant with what differs in it.
+    all variants share, then one for each variant with what differs in it. Beside an experiment that is
+    none, a study has what any of its variants has: `x or none`.
 
     Variants are the same by their names, or by their places where their names differ.
     """
@@ -46,10 +47,13 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     ]
     labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
     varying = [label for label in labels if any(len(_texts(of, label)) > 1 for of in studies)]
+    if not all(experiment.variants for experiment in experiments):
+        either = [(label, [" or ".join(_texts(of, label)) for of in studies]) for label in labels]
+        return [(label, texts) for label, texts in either if len(set(texts)) > 1]
     shared = [(label, [_shared(of, label) for of in studies]) for label in labels]
     groups = _groups([[each for each in of if each.name] for of in studies])
-    if all(experiment.variants for experiment in experiments):  # the variants' rows have the others
-        shared = [(label, texts) for label, texts in shared if VARIES not in texts]
+    # the variants' rows have the others
+    shared = [(label, texts) for label, texts in shared if _VARIES not in texts]
     return [
         *((label, texts) for label, texts in shared if len(set(texts)) > 1),
         *(row for group in groups if (row := _of_variant(group, varying)) is not None),
@@ -73,13 +77,13 @@ def part_words(label: str, text: str) -> str:
     return switched.get(text, f"{name} {text}")
 
 
-def _texts(study: _Study, label: str) -> set[str]:
-    return {each.text(label) for each in study}
+def _texts(study: _Study, label: str) -> list[str]:
+    return list(dict.fromkeys(each.text(label) for each in study))
 
 
 def _shared(study: _Study, label: str) -> str:
     texts = _texts(study, label)
-    return texts.pop() if len(texts) == 1 else VARIES
+    return texts.pop() if len(texts) == 1 else _VARIES
 
 
 def _groups(studies: Sequence[_Study]) -> list[_Group]:

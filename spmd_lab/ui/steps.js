@@ -52,6 +52,7 @@ if (!window.spmdCards) {
         [...row.children].forEach((cell, at) => {
           const label = at === 0 ? "" : heads[at] || "";
           if (cell.dataset.label !== label) cell.dataset.label = label;
+          cell.classList.toggle("unknown", at > 0 && cell.innerText.trim() === "–");
         });
       }
     }

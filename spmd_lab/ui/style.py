@@ -279,6 +279,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
     display: flex; justify-content: space-between; gap: 1rem; text-align: right;
     border: none !important; padding: 0.15rem 0; min-width: 0; overflow-wrap: anywhere;
   }}
+  [data-testid="stTable"] td[data-label].unknown {{ display: none; }}
   [data-testid="stTable"] td[data-label=""] {{ justify-content: flex-start; gap: 0; text-align: left; font-weight: 600; }}
   [data-testid="stTable"] td[data-label]::before {{ content: attr(data-label); opacity: 0.75; text-align: left; }}
   [data-testid="stTable"] table:has(td[data-label]) thead {{ display: none; }}

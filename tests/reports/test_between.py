@@ -189,3 +189,16 @@ def test_shardings_that_one_device_beats_are_compared_by_their_sharded_rows():
     ):
         (pair,) = compare_runs([one, *others]).answers
         assert "single" in (pair.row, pair.baseline_row)
+
+
+def test_a_study_is_pictured_by_its_fastest_variant():
+    variants = [
+        {"name": name, "experiment": LAYER.vary(sharding=sharding).to_json()}
+        for name, sharding in (("one", {}), ("in", {"in": "x"}))
+    ]
+    study = parse_experiment({"study": variants})
+    times = {"one/auto": 2e-3, "in/auto": 1e-3}
+    run = RunSummary("a", "succeeded", study, 0.0, 1.0, times, "in/auto", False, None)
+    assert run.best_experiment == study.members[1].experiment
+    failed = RunSummary("a", "failed", study, 0.0, 1.0, {}, None, False, None)
+    assert failed.best_experiment == study

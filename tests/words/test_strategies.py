@@ -21,6 +21,7 @@ from spmd_core.words.strategies import (
     measured,
     paired_words,
     predicted,
+    ratio_words,
     same_programs,
     sharding_verdict,
     short_verdict,
@@ -429,3 +430,19 @@ def test_a_rough_ratio_has_two_digits_unless_they_hide_it(factor, words):
     ratio = Ratio(strategy="a", ratio=factor, interval=ends, verdict="faster", differs=True)
     said = headline_ratio(ratio, "as long", 1.08 * factor)
     assert said.startswith(f"roughly {words}× as long (")
+
+
+def test_a_paired_ratio_beside_two_times_is_rough_where_their_quotient_is_another():
+    ratio = Ratio(
+        strategy="auto",
+        ratio=1.12,
+        interval=(0.9, 1.17),
+        verdict="cannot tell",
+        differs=False,
+        rounds=60,
+    )
+    assert paired_words(ratio, 1.13).startswith("paired ratio 1.12× (99% interval 0.90 to 1.17")
+    assert paired_words(ratio, 1.19).startswith("roughly 1.12× (99% interval 0.90 to 1.19, 60")
+    assert ratio_words(ratio, 1.19) == "1.12× (0.90 to 1.17)", "its column says what it is"
+    far = ratio.model_copy(update={"ratio": 2.13, "interval": (1.9, 2.4)})
+    assert ratio_words(far, 36.2 / 13) == "roughly 2.1× (1.90 to 2.78)"

@@ -10,7 +10,7 @@ from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import Prediction
-from spmd_core.history import NOT_THERE, basis_words, evidence_of, is_example, shape_words
+from spmd_core.history import basis_words, evidence_of, is_example, shape_words
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import (
@@ -112,17 +112,10 @@ def changes_words(compared: Compared) -> str:
     if any(each.summary.experiment.variants for each in compared.subjects):
         return ""  # the table below has what differs, variant by variant
     at = [each.run for each in compared.subjects].index(compared.baseline.run)
-    parts_ = [
-        f"{label} {_or_none(texts[at])} → {_or_none(texts[1 - at])}"
-        for label, texts in compared.differences
-    ]
+    parts_ = [f"{label} {texts[at]} → {texts[1 - at]}" for label, texts in compared.differences]
     more = f" and {len(parts_) - _MOST} more" if len(parts_) > _MOST else ""
     names = (compared.names[each] for each in _from_baseline(compared))
     return f"From {' to '.join(names)}: {', '.join(parts_[:_MOST])}{more}."
-
-
-def _or_none(text: str) -> str:
-    return "none" if text == NOT_THERE else text
 
 
 def _from_baseline(compared: Compared) -> list[str]:

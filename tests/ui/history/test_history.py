@@ -194,7 +194,7 @@ def test_a_measured_run_and_two_predictions_stand_side_by_side(opened):
     assert times["A"]["Time"] == times["B"]["Time"] == "16.2\u00a0ms, predicted"
     assert times["C"]["Time"] == "10\u00a0µs" and times["C"]["Strategy"] == "Automatic"
     remat = next(row for row in differences.to_dict("records") if row[""] == "remat")
-    assert [remat[name] for name in "ABC"] == ["minimal", "full", "–"]
+    assert [remat[name] for name in "ABC"] == ["minimal", "full", "none"]
     assert not any("{" in str(cell) for cell in differences.to_numpy().flat)
 
 

@@ -10,6 +10,7 @@ from spmd_core.advice import program_headline
 from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, shell, state
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import (
     arrays,
@@ -52,6 +53,7 @@ own_mesh = dict(program.described.mesh or program.mesh)
 before = experiment.vary(specs={}, mesh=own_mesh)
 is_changed = not refusal and not misfit and before != experiment
 if not refusal and not misfit:
+    door.keep_changes(before, experiment)
     what_if.begin("programs", before, experiment)
 wrong = result.judged(experiment, run, before)
 verb = "Compile and predict" if experiment.place.is_absent else "Run"
@@ -68,6 +70,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     if not experiment.place.is_absent:
         result.compile_button(experiment, "compile_program", can_run)
     pressed = st.button(verb, icon=":material/play_arrow:", key="run_program", disabled=not can_run)
+if lacking := result.room(wrong, experiment, lab().hardware().available_bytes):
+    st.caption(f":orange[{plain(lacking)}]")
 st.caption(
     f"**{plain(program.described.name)}** for {plain(experiment.target)}, mesh "
     f"{plain(mesh_text(program.mesh, ' '))}.",
@@ -93,7 +97,7 @@ constrain.draw(program)
 arrays.tables(program)
 if not refusal and not misfit:
     better.draw(experiment)
-    gate.draw(experiment)
+    gate.draw(experiment, [*wrong.fixes.listed])
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds

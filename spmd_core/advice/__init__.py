@@ -15,6 +15,7 @@ from spmd_core.advice.fixes import (
     other_specs,
     over_most,
     saved_bytes,
+    specs_words,
     what_if_words,
 )
 from spmd_core.advice.nearest import (
@@ -89,6 +90,7 @@ __all__ = [
     "removal_parts",
     "removal_words",
     "saved_bytes",
+    "specs_words",
     "step_arrays",
     "what_if_words",
     "what_words",

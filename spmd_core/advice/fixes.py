@@ -217,12 +217,38 @@ def what_if_words(specs: Specs) -> str:
     return shlex.join(words)
 
 
-def gate_words(experiment: Experiment) -> str:
+def gate_words(experiment: Experiment, file: str, accepted: Iterable[StepFinding] = ()) -> str:
     """Returns the command that ends with 1 while a program has a finding, compiled where its target
     is absent.
+
+    Args:
+      experiment: the program on its target.
+      file: the name of its file.
+      accepted: findings that it may have.
     """
-    target = f" --target {experiment.target}" if experiment.place.is_absent else ""
-    return f"spmd-lab program step.jaxexport --fail-on any{target}"
+    words = ["spmd-lab", "program", file, "--fail-on", "any"]
+    for each in accepted:
+        words += ["--accept", f"{each.kind}:{each.path}"]
+    words += ["--target", experiment.target] * experiment.place.is_absent
+    return shlex.join(words)
+
+
+def specs_words(experiment: Experiment) -> str:
+    """Returns the specs that an experiment changes as code, and the constraints; "" where it has none."""
+    program = experiment.exported
+    assert program is not None
+    specs = [
+        f"    {name!r}: {spec_code(spec)},"
+        for name, spec in program.specs
+        if not name.startswith(VALUE)
+    ]
+    lines = [f"specs = {{\n{chr(10).join(specs)}\n}}"] if specs else []
+    lines += [
+        f"# {line}: x = jax.lax.with_sharding_constraint(x, {spec_code(spec)})"
+        for line, spec in program.constraints
+    ]
+    used = "from jax.sharding import PartitionSpec as P\n"
+    return "\n".join((used, *lines)) if lines else ""
 
 
 def expected_words(experiment: Experiment) -> str:

@@ -44,6 +44,12 @@ ARGUMENTS = {
         "default": "",
         "help": "end with 1 where it has a finding of these kinds, or of any",
     },
+    "--accept": {
+        "metavar": "KIND[:PATH]",
+        "action": "append",
+        "default": [],
+        "help": "a finding that --fail-on lets pass: replicated:params/embed, or all of a kind",
+    },
 }
 
 
@@ -58,6 +64,8 @@ def main(arguments: Namespace) -> int:
     kinds = set(filter(None, arguments.fail_on.split(",")))
     for kind in kinds - {ANY}:
         check_known("--fail-on", kind, (ANY, *KINDS), "is no kind of finding")
+    for word in arguments.accept:
+        check_known("--accept", word.partition(":")[0], KINDS, "is no kind of finding")
     lab = Lab.open(serve=False)
     program = _on_mesh(taken(lab, arguments.file, arguments.name))
     compiled = _compiled(lab, program, arguments.target) if arguments.target else None
@@ -67,8 +75,12 @@ def main(arguments: Namespace) -> int:
         print(json.dumps(program_json(program, beside)))
     else:
         print("\n".join(_lines(program, compiled, arguments.file, arguments.target)))
-    listed = {each.kind for each in (*grouped_findings(program), *findings)}
-    is_bad = bool(listed & kinds or (listed and ANY in kinds))
+    left = {
+        each.kind
+        for each in (*grouped_findings(program), *findings)
+        if not {each.kind, f"{each.kind}:{each.path}"} & {*arguments.accept}
+    }
+    is_bad = bool(left & kinds or (left and ANY in kinds))
     return int(is_bad or (bool(arguments.target) and compiled is None))
 
 

@@ -5,6 +5,7 @@ from spmd_core.runs import Pace, RunStatus, expected_processes, paced
 from spmd_core.words.runs import compile_words
 
 _ROUGH_S = 5.0  # what is left of a run is rounded to so much: it is an estimate
+_COMPILED = ("trace", "lower", "compile", "write")  # phases of what is compiled alone
 _ALMOST = 0.97  # of a bar, until the run is over: what was measured is checked and compared
 
 
@@ -18,6 +19,9 @@ def progress(
     is_compiled = status.experiment.place.is_absent
     if is_compiled and not status.of and status.state != "queued":
         return (*compile_words(status, last_s), before)
+    if status.compile_only:
+        done = _COMPILED.index(status.phase) + 1 if status.phase in _COMPILED else 0
+        return done / (len(_COMPILED) + 1), "compiling: nothing runs", before
     if not status.of and status.process == 1:
         return 0.0, "not measuring yet", before
     if status.experiment.what.is_of_machine or status.phase == "train" or is_compiled:

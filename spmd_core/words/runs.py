@@ -155,8 +155,11 @@ def _doing(status: RunStatus) -> str:
         return "running the program"
     if status.experiment.what.is_of_machine and status.phase == "sample":
         return "measuring"
-    phase = (status.phase or "just begun").replace("_", " ")
+    begun = "reading the program" if status.experiment.program else "just begun"
+    phase = (status.phase or begun).replace("_", " ")
     doing = _PHASES.get(status.phase or "", phase)
+    if status.experiment.program:  # whose one strategy is none that its author chose
+        return doing.removesuffix(" of")
     return f"{doing} {spoken(status.strategy)}" if status.strategy else doing
 
 

@@ -61,6 +61,20 @@ def test_a_finding_of_the_given_kinds_fails(kinds, code):
     assert ("is no kind of finding" in done.stderr) == (code == 2)
 
 
+@pytest.mark.parametrize(
+    ("accepted", "code"),
+    [
+        (("replicated:params/embed", "missing_donation", "rule"), 0),
+        (("replicated:params/embed", "missing_donation"), 1),
+        (("replicated:params/other", "missing_donation", "rule"), 1),
+        (("big",), 2),
+    ],
+)
+def test_a_finding_that_is_accepted_does_not_fail(accepted, code):
+    words = [f"--accept={each}" for each in accepted]
+    assert told("program", EXAMPLE, "--fail-on=any", *words).returncode == code
+
+
 def test_each_finding_that_specs_mend_ends_in_words_that_what_if_takes():
     lines = told("program", EXAMPLE).stdout.splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("replicated: params/embed"))

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from bench.exported import sgd_step
 from bench.values import comparison, result, strategy
 from spmd_core.answers import samples_table
 from spmd_core.answers.measuring import measuring_table
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment import as_exported, parse_experiment
 from spmd_core.history import origin_words
 from spmd_core.results import Fit, Point
-from spmd_core.runs import EXAMPLES, Origin, RunStatus
+from spmd_core.runs import EXAMPLES, Origin, Pace, RunStatus
 from spmd_core.terms import ago, environment_words, experiment_words
 from spmd_core.terms.bandwidth import bandwidths, off_line_words
-from spmd_core.words import evidence_words
+from spmd_core.words import evidence_words, progress
 from spmd_core.words.runs import (
     compile_words,
     failures,
@@ -26,7 +27,7 @@ from spmd_core.words.runs import (
     samples_words,
     waiting_words,
 )
-from spmd_core.workloads import DEFAULT_SPEC
+from spmd_core.workloads import DEFAULT_SPEC, programs
 from tests.answers import texts
 
 
@@ -133,6 +134,17 @@ def test_a_compile_says_its_stage_and_how_long_the_last_one_took():
     assert longer == (0.95, "Stage 5 of 8: scheduling. The last one of this kind took 2 s.")
     loading = RunStatus("r", "starting", step, 0.0, waiting_for="the TPU compiler to load")
     assert compile_words(loading, None) == (0.0, "Loading the compiler.")
+
+
+@pytest.mark.usefixtures("read_here", "data_folder")
+def test_a_program_is_told_by_what_is_done_and_not_by_a_strategy_of_compare():
+    step = as_exported(programs.take(sgd_step(), "step"), "cpu:8")
+    at = RunStatus("r", "running", step, 0.0, strategy="auto", compile_only=True)
+    assert phase_words(at) == "reading the program"
+    assert phase_words(replace(at, phase="first_run")) == "running once"
+    assert phase_words(replace(at, phase="price")) == "estimating the time"
+    shares = [progress(replace(at, phase=name), Pace(), None)[:2] for name in (None, "compile")]
+    assert shares == [(0.0, "compiling: nothing runs"), (0.6, "compiling: nothing runs")]
 
 
 def test_an_experiment_and_its_devices_in_a_line():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from spmd_core.base import LabError, bytes_text, count_text, mesh_text, refuse
-from spmd_core.experiment import as_exported
+from spmd_core.base import LabError, bytes_text, count_text, mesh_text, numbered, refuse
+from spmd_core.experiment import Experiment, as_exported
 from spmd_core.workloads import Described, Listed, Program, files, programs
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
@@ -14,6 +14,8 @@ from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.programs import constrain
 
 SCREEN = "programs"
+_FILE = "file."  # aside, before a program: the name of the file that it was dropped as
+_CHANGES = "changes."  # aside, before a program: the experiment with its changed specs
 _LINE = "spmd_lab.explain(step)(params, opt_state, batch).open()"
 _COMMAND = "spmd-lab explain package.module:function --open"
 # tests/example_program.py writes it, and beside it its description, which needs no parser
@@ -24,10 +26,42 @@ def open_program(described: Described) -> None:
     """Make a program the screen's experiment, as its author sharded it; RequestError where it names
     no mesh.
     """
-    state.replace(SCREEN, experiment := as_exported(described))
+    _show(as_exported(described))
+
+
+def _show(experiment: Experiment) -> None:
+    state.replace(SCREEN, experiment)
     state.set_aside(SCREEN, constrain.OPENED, experiment.id)
     state.set_run(SCREEN, None)
     state.set_notice(SCREEN, None)
+
+
+def file_name(experiment: Experiment) -> str:
+    """Returns the name of the file that a program was dropped as, else one that its name gives."""
+    program = experiment.exported
+    assert program is not None
+    described = program.described
+    named = "step" if is_example(program) else described.name
+    return state.aside(SCREEN, _FILE + described.program) or f"{named}.jaxexport"
+
+
+def keep_changes(before: Experiment, experiment: Experiment) -> None:
+    """Keeps the changes of a program, which its row among those that are held offers again."""
+    if before.program == experiment.program:
+        changed = experiment if experiment != before else None
+        state.set_aside(SCREEN, f"{_CHANGES}{before.program}", changed)
+
+
+def _continue(program: str) -> None:
+    """Draws the button that opens a program with the changes that it had."""
+    changed: Experiment | None = state.aside(SCREEN, f"{_CHANGES}{program}")
+    if changed is None:
+        return
+    number = len(changed.to_json()["specs"] or {}) or 1
+    label = f"Continue with {numbered(number, 'change')}"
+    if st.button(label, key=f"programs:continue:{program}", type="primary"):
+        _show(changed)
+        st.rerun()
 
 
 def drop() -> None:
@@ -49,7 +83,9 @@ def drop() -> None:
     state.set_aside(SCREEN, "refused", None)
     with st.spinner("Reading the program…"):
         try:
-            open_program(as_viewer(lab().take_program, file.getvalue(), Path(file.name).stem))
+            described = as_viewer(lab().take_program, file.getvalue(), Path(file.name).stem)
+            state.set_aside(SCREEN, _FILE + described.program, file.name)
+            open_program(described)
         except LabError as error:
             state.set_aside(SCREEN, "refused", str(error))
     st.rerun()
@@ -126,6 +162,8 @@ def held(chosen: str) -> None:
                 f"{bytes_text(described.bytes)} · {coded(described.program[:12])}]",
                 width="stretch",
             )
+            if described.program != chosen:
+                _continue(described.program)
             if described.program != chosen and st.button(
                 "Open", key=f"programs:open:{described.program}"
             ):

@@ -1,18 +1,27 @@
-"""The lines that keep what is wrong with a program out of its author's repository."""
+"""The lines that take the changes of a program to its author's repository, and keep what is wrong out."""
 
 import streamlit as st
 
-from spmd_core.advice import expected_words, gate_words
+from spmd_core.advice import expected_words, gate_words, specs_words
 from spmd_core.experiment import Experiment
+from spmd_core.results import StepFinding
+from spmd_lab.ui.programs import door
 
 
-def draw(experiment: Experiment) -> None:
-    """Draws the command that ends with 1 while the program has a finding, and a test that expects its
-    specs.
+def draw(experiment: Experiment, listed: list[StepFinding]) -> None:
+    """Draws the changed specs as code; the command that ends with 1 while the program has a finding,
+    and a test that expects its specs. `listed`: its findings.
     """
+    if code := specs_words(experiment):
+        with st.expander("The changed specs as code", icon=":material/code:", expanded=not listed):
+            st.code(code, language="python", wrap_lines=True)
     with st.expander("Check it in CI", icon=":material/rule:"):
+        file = door.file_name(experiment)
         st.caption("Ends with 1 while the file has a finding:")
-        st.code(gate_words(experiment), language="bash", wrap_lines=True)
+        st.code(gate_words(experiment, file), language="bash", wrap_lines=True)
+        if listed:
+            st.caption("The same, with those of today accepted:")
+            st.code(gate_words(experiment, file, listed), language="bash", wrap_lines=True)
         if expected := expected_words(experiment):
             st.caption("A test of pytest that fails where these specs are lost:")
             st.code(expected, language="python", wrap_lines=True)

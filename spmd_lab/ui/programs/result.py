@@ -218,6 +218,25 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         fix.undo(is_first=is_worse)
 
 
+def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
+    """Returns why a run would not fit into the memory of this machine, which holds all devices; ""
+    where it may. `free`: bytes that are free.
+    """
+    memory = wrong.compiled.memory_bytes if wrong.compiled else None
+    change, asked = wrong.change, wrong.fixes.known
+    known = [memory.peak if memory else None]
+    known += [change.programs[1].peak_bytes if change else None]
+    known += [asked.programs[0].peak_bytes if asked else None]
+    peak = next(filter(None, known), wrong.held[0])
+    need = peak * experiment.device_count
+    if not experiment.place.is_simulated or free is None or need <= free:
+        return ""
+    return (
+        f"A run needs {bytes_text(need)}, {bytes_text(peak)} on each of {experiment.device_count} "
+        f"devices: {bytes_text(free)} are free here. Compile it instead: nothing runs."
+    )
+
+
 def compile_button(
     experiment: Experiment, key: str, can_compile: bool, is_first: bool = False
 ) -> None:

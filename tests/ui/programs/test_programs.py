@@ -12,10 +12,10 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 from streamlit.testing.v1 import AppTest
 
 from bench import planted_accidents
-from bench.exported import abstract_mesh, written
+from bench.exported import abstract_mesh, sgd_step, written
 from bench.lost_batches import PLANTED
 from spmd_core import history
-from spmd_core.advice import all_findings, over_most
+from spmd_core.advice import all_findings, gate_words, over_most
 from spmd_core.answers import WhatIf
 from spmd_core.base import WorkerError
 from spmd_core.experiment import as_exported, link
@@ -283,12 +283,17 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     screen.run()
     next(each for each in screen.button if each.key == "mend:0").click().run()
     settled(screen)
-    ci, expected = (
+    ci, accepting, expected = (
         each.value
         for each in screen.code
         if each.value.startswith(("spmd-lab program", "import pytest"))
     )
     assert ci == "spmd-lab program step.jaxexport --fail-on any --target tpu:v5e:2x4"
+    assert " --accept missing_donation:moments --accept rule:params/layers/3/up " in accepting
+    (specs,) = (each.value for each in screen.code if "\nspecs = {" in each.value)
+    assert specs.startswith("from jax.sharding import PartitionSpec as P\n")
+    assert "    'moments/embed': P(None, ('fsdp', 'tensor'))," in specs.splitlines()
+    compile(specs, "specs.py", "exec")
     assert "expected.is_sharded('params/embed', P(None, ('fsdp', 'tensor')))" in expected
     assert "expected.is_sharded('params/layers/*/down', P('tensor', 'fsdp'))" in expected, (
         "kept, too"
@@ -297,6 +302,44 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     given = link.decode(screen.query_params["experiment"]).to_json()["specs"]
     assert [*given] == ["params/embed", "moments/embed", "*/embed"]
     assert not any("Replicated" in each for each in findings(screen))
+
+
+def test_the_command_names_the_file_that_was_dropped(screen, monkeypatch):
+    experiment = as_exported(programs.take(sgd_step(), "i2_step"))
+    assert gate_words(experiment, "my step.bin").startswith("spmd-lab program 'my step.bin' --fail")
+    asked = {f"file.{experiment.program}": "my step.bin"}
+    monkeypatch.setattr(door.state, "aside", lambda _, name: asked.get(name))
+    assert door.file_name(experiment) == "my step.bin"
+    asked.clear()
+    assert door.file_name(experiment) == "i2_step.jaxexport"
+
+
+def test_a_program_that_is_opened_again_continues_with_its_changes(screen):
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    other = programs.take(sgd_step(), "other")
+    as_read = as_exported(described)
+    changed = as_read.vary(specs={"params/embed": ["fsdp", None], "moments/embed": ["fsdp", None]})
+    for each in (changed, as_exported(other)):
+        screen.query_params["experiment"] = link.encode(each)
+        screen.run()
+        assert not screen.exception
+    key = f"programs:continue:{described.program}"
+    (back,) = (each for each in screen.button if each.key == key)
+    assert back.label == "Continue with 2 changes"
+    back.click().run()
+    assert not screen.exception
+    assert link.decode(screen.query_params["experiment"]) == changed
+
+
+@pytest.mark.parametrize(("free_gib", "is_said"), [(100, False), (20, True), (None, False)])
+def test_a_run_that_needs_more_memory_than_is_free_is_told_before_it_starts(free_gib, is_said):
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    experiment = as_exported(described, "cpu:8")
+    free = free_gib and int(free_gib * 2**30)
+    words = result.room(result.judged(experiment, None, experiment), experiment, free)
+    assert bool(words) == is_said == ("Compile it instead" in words)
+    if is_said:
+        assert words.startswith("A run needs 56.8 GiB, 7.1 GiB on each of 8 devices: 20.0 GiB are")
 
 
 def test_a_pattern_that_matches_no_argument_is_a_finding_that_no_specs_mend(screen):

@@ -1,10 +1,10 @@
 """Display names of strategies, workloads, states and machines."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from spmd_core.base import bytes_text, capital, mesh_text, numbered, shorten
-from spmd_core.experiment import Experiment
+from spmd_core.experiment import Experiment, Row
 from spmd_core.machine import GPUS, parse_target, sheet_bytes
 from spmd_core.results import Environment, Result
 from spmd_core.runs import RunSummary
@@ -27,16 +27,24 @@ def title(strategy: str) -> str:
 
 
 def row_title(result: Result, name: str) -> str:
-    """A row's name beside others of its result: of a study whose variants are ranked by one
-    strategy its variant, a study's only baseline is of no variant, and a training step has no strategies to choose from.
-    """
+    """A row's name beside others of its result; a training step has no strategies to choose from."""
     if result.experiment.plan and not result.experiment.variants:
         return "Step"
-    row = result.row(name)
-    ranked = {each.strategy for each in result.experiment.ranked_rows}
-    if row.variant and len(ranked) == 1 and name not in result.baselines:
+    return _of_study(result.row(name), result.experiment, result.baselines)
+
+
+def planned_title(experiment: Experiment, name: str) -> str:
+    """The same before there is a result."""
+    baselines = {row.key for row in experiment.rows_once} & experiment.baselines
+    return _of_study(experiment.rows_by_key[name], experiment, baselines)
+
+
+def _of_study(row: Row, experiment: Experiment, baselines: Set[str]) -> str:
+    """Of a study whose variants are ranked by one strategy the variant; its only baseline is of none."""
+    ranked = {each.strategy for each in experiment.ranked_rows}
+    if row.variant and len(ranked) == 1 and row.key not in baselines:
         return row.variant
-    return title(row.strategy if result.baselines == {name} else name)
+    return title(row.strategy if baselines == {row.key} else row.key)
 
 
 def spoken(name: str, result: Result | None = None) -> str:

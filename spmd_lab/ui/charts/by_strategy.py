@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.experiment import Experiment
 from spmd_core.results import Result, StrategyResult
-from spmd_core.terms import row_title, title
+from spmd_core.terms import planned_title, row_title, title
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     BYTES,
@@ -43,25 +43,25 @@ def live_chart(
     """Returns provisional medians with their intervals, a bar for each row that has one, in the
     color and with the marker that its result has.
     """
-    strategies = [row.key for row in experiment.rows_once]
+    titles = {row.key: planned_title(experiment, row.key) for row in experiment.rows_once}
+    labels = {shown: title(row) for row, shown in titles.items()}
     size, name = unit(list(medians_s.values()), SECONDS)
     within = intervals_s or {}
     rows = [
         {
-            "row": title(strategy),
+            "row": titles[strategy],
             "x": median / size,
             "low": within.get(strategy, (median,))[0] / size,
             "high": within.get(strategy, (median,))[-1] / size,
             "time": seconds_text(median),
             "shape": colors.shape(experiment, strategy),
         }
-        for strategy in strategies
+        for strategy in titles
         if (median := medians_s.get(strategy)) is not None
     ]
-    order = [title(strategy) for strategy in strategies]
     x = quantity("x", title=_SO_FAR.format(name), scale={"zero": True}, axis={"tickCount": 6})
-    y = rows_axis(order)
-    color = category("row", colors.order(experiment))
+    y = rows_axis([*titles.values()])
+    color = category("row", colors.domain(experiment, labels))
     bar = {"type": "bar", "height": {"band": 0.5}, "opacity": 0.22, "cornerRadiusEnd": 3}
     interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y, "color": color}
     text = {"type": "text", "dy": -17, "fontWeight": 600, **INK}

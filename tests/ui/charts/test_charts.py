@@ -1,6 +1,7 @@
 import pytest
 
 from bench.values import result, strategy
+from spmd_core.experiment import parse_experiment
 from spmd_core.results import Point
 from spmd_lab.ui.charts import bandwidth, shares
 from spmd_lab.ui.charts.by_strategy import (
@@ -129,6 +130,19 @@ def test_memory_is_stacked_in_bytes_that_read_well():
 def test_provisional_medians_and_two_runs_side_by_side():
     live = live_chart({"auto": 2e-3}, result({"auto": strategy(1e-3)}).experiment)
     assert [(row["row"], row["time"]) for row in rows(live, "bar")] == [("Automatic", "2 ms")]
+    sharded = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
+    sharded |= {"dims": {"batch": 8, "in": 8, "out": 8}, "strategies": ["single", "auto"]}
+    study = parse_experiment(
+        {
+            "study": [
+                {"name": dim, "experiment": sharded | {"sharding": {dim: "x"}}}
+                for dim in ("batch", "in")
+            ]
+        }
+    )
+    seconds = {"batch/single": 3e-3, "batch/auto": 2e-3, "in/auto": 1e-3}
+    drawn = rows(live_chart(seconds, study), "bar")
+    assert [row["row"] for row in drawn] == ["Single device", "batch", "in"], "as in its result"
     one, other = result({"auto": strategy(1e-3)}), result({"auto": strategy(2e-3)})
     both = side_by_side_chart([("A", one), ("B", other)])
     assert [(row["run"], row["x"]) for row in rows(both, "bar")] == [("A", 1.0), ("B", 2.0)]

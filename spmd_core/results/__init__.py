@@ -23,6 +23,7 @@ from spmd_core.results.machine import (
     Roofline,
 )
 from spmd_core.results.ranking import (
+    CONFIRMED_BELOW,
     against_baselines,
     best_rows,
     compare_predicted,
@@ -69,6 +70,7 @@ from spmd_core.results.step import (
 )
 
 __all__ = [
+    "CONFIRMED_BELOW",
     "DISPATCH_FACTOR",
     "INEXPRESSIBLE",
     "LOST",

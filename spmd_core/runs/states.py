@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from spmd_core.experiment import Experiment
 from spmd_core.facts import FEW_WITHIN, MOST_PROCESSES, SURE_PROCESSES
 from spmd_core.machine import parse_target
-from spmd_core.results import Failure, Point
+from spmd_core.results import CONFIRMED_BELOW, Failure, Point
 from spmd_core.runs.collection import NO_LABELS, Labels, Origin
 from spmd_core.workloads import PROGRAM_FILE
 
@@ -197,8 +197,8 @@ def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     """Returns the pace of a run now, and about how many seconds are left, None where unknown.
 
     The first round of a process comes after its compile, which is no measure of rounds. A process
-    after this one is taken to last as long as this one, which compiles as it does: the first may
-    find a worker that runs already, each other one starts its own.
+    after this one is taken to last as long as this one takes for the same rows: the first may find a
+    worker that runs already, each other one starts its own.
     """
     elapsed_s, count = status.elapsed_s or 0.0, expected_processes(status)
     rounds = _expected(status)
@@ -219,4 +219,17 @@ def paced(status: RunStatus, before: Pace) -> tuple[Pace, float | None]:
     left_s = max(0, rounds - status.done) * (now.round_s or 0.0)
     if not status.done or now.round_s is None:  # it starts or compiles, as those before did
         left_s = max(left_s, now.turned_s / max(1, status.process - 1) - here_s)
-    return now, left_s + (count - status.process) * (here_s + left_s)
+    measured_s = min(here_s + left_s, rounds * (now.round_s or 0.0))
+    further_s = _further_s(status, here_s + left_s - measured_s, measured_s)
+    return now, left_s + (count - status.process) * further_s
+
+
+def _further_s(status: RunStatus, compiles_s: float, measured_s: float) -> float:
+    """Returns the seconds of a further process by those that this one compiles and measures: after the
+    first only the rows near the fastest are in it, two at least.
+    """
+    times = sorted(status.medians_s.values())
+    if status.process > 1 or len(times) < 2:
+        return compiles_s + measured_s
+    near = max(2, sum(each < CONFIRMED_BELOW * times[0] for each in times))
+    return compiles_s * near / len(times) + measured_s * sum(times[:near]) / sum(times)

@@ -119,3 +119,13 @@ def test_a_study_of_near_times_is_expected_to_take_more_processes(second_s, proc
     times = {"0/single": 1.0, "0/auto": 1.0, "1/auto": second_s}
     status = RunStatus("a", "running", study, 0.0, process=process, of=20, medians_s=times)
     assert progress_words(status, None).startswith(words)
+
+
+def test_what_is_left_of_a_study_is_without_the_rows_that_only_its_first_process_measures():
+    study = parse_experiment(ONE | {"timing": {"processes": 3}})
+    first = RunStatus("a", "running", study, 0.0, started_at=0.0, finished_at=26.0, done=20, of=20)
+    first = replace(first, medians_s={"single": 3.0, "auto": 1.0, "shard_map": 1.0})
+    pace = Pace(began=(7.0, 1), round_s=1.0)
+    _, left_s = paced(first, pace)
+    # 6 of its seconds compiled three rows, 20 measured them: two rows take 2/3 and 2/5 of these
+    assert left_s == pytest.approx(2 * (6 * 2 / 3 + 20 * 2 / 5), rel=0.05)

@@ -184,8 +184,8 @@ def _figures(
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
         figures = [
             each._replace(more=each.more or room * (each.title == PEAK))
-            for each in shown.figures[:-1]
-        ]
+            for each in sorted(shown.figures[:-1], key=lambda each: each.title not in shown.raised)
+        ]  # first what is worse, which the headline names
         return figures, [each.peak_bytes for each in shown.programs]
     if wrong.compiled and not (listed and wrong.fixes.offered):
         memory = wrong.compiled.memory_bytes

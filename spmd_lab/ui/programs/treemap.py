@@ -269,12 +269,18 @@ def _lines(tile: Tile, is_headed: bool, is_odd: bool) -> list[str]:
     # none begins with the number of a layer
     from_ = [at for at in range(len(parts) - least + 1) if not at or not parts[at].isdigit()] or [0]
     names = ["/".join(parts[at:]) for at in from_]
+    # `m/wo` of `m/layers/wo`: the first part tells a moment from its weight, the others do not
+    names[1:1] = ["/".join((parts[0], *parts[-least:]))] * (len(parts) > 1 + least)
     room, most = width * 850, int(height * HEIGHT / 16)
     name = next((each for each in names if room > 7 * len(each) + 6), "")
     layers = "" if any(map(str.isdigit, name.split("/"))) else layers_words(tile)
     below = [layers] * bool(layers) + [_ODD] * is_odd + [bytes_text(tile.weight)]
     fitting = [each for each in below if room > _CHARACTER * len(each)]
-    both = f"{name}, {layers}"
+    size, both = bytes_text(tile.weight), f"{name}, {layers}"
+    while len(fitting) > max(1, most - 1):  # the bytes stay longest
+        fitting = fitting[1:]
+    if most == 1 and name and room > 7 * len(f"{name} {size}") + 6:
+        return [f"{name} {size}"]
     if most == 1 and layers and room > 7 * len(both) + 6:
         return [both]
     return [name, *fitting][:most] if name else []

@@ -216,6 +216,12 @@ def test_the_next_spec_is_offered_where_the_first_is_worse_and_a_worse_change_is
     assert headline(screen).endswith("Worse than before: peak memory per device rises.")
     assert figures(screen).startswith("Peak memory per device 2.0 → 3.0 GiB")
     assert "mend" not in [each.key for each in screen.button]
+    slower = (answered(2.0, 1.0), answered(1.5, 3.0))
+    told = lambda before, after, *_, **__: WhatIf(before, after, slower)  # noqa: E731
+    monkeypatch.setattr(lab(), "what_if", told)
+    screen.run()
+    assert headline(screen).endswith("Worse than before: estimated step rises.")
+    assert figures(screen).startswith("Estimated step 1 → 3 s"), "what is worse is large"
 
 
 def settled(screen):
@@ -668,6 +674,25 @@ def test_a_narrow_screen_has_the_last_part_of_a_path_and_the_name_of_each_argume
     assert all(row["short_pixels"] <= row["pixels"] for row in rows)
     heads = drawn["layer"][-1]["data"]["values"]
     assert {row["short"] for row in heads} == {"state", "moments"}
+
+
+def test_a_rectangle_is_named_by_what_tells_it_from_those_beside_it_and_keeps_its_bytes():
+    roots = ("params", "m", "v")
+    arrays_ = [
+        held(f"state/{root}/layers/{at}/wo", 2**20, ("x",)) for root in roots for at in range(4)
+    ]
+    rows = treemap.chart(treemap.tiles(arrays_))["data"]["values"]
+    narrow = [
+        treemap._lines(
+            treemap.Tile(f"state/{root}/layers/*/wo", tuple(arrays_), (0, 0, 0.09, 0.15)),
+            True,
+            False,
+        )
+        for root in roots
+    ]
+    assert [lines[0] for lines in narrow] == ["params/wo", "m/wo", "v/wo"]
+    assert all(lines[-1] == "48.0 MiB" for lines in narrow), "before the number of layers"
+    assert len({row["label"].split("\n")[0] for row in rows}) == 3
 
 
 def test_an_axis_has_its_color_in_every_program():

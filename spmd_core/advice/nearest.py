@@ -60,6 +60,8 @@ def changes(plan: Plan, nearest: NearestFit) -> Iterator[str]:
     if more := [name for name in near.offload if name not in plan.offload]:
         held = bytes_text(nearest.prediction.memory_bytes.host)
         yield f"offload {_saved(more)} ({held} per device on the host)"
+    if near.microbatches != plan.microbatches:
+        yield f"{numbered(near.parts, 'microbatch')}, whose gradients are added up"
     if plan.makes_rings and not near.makes_rings:
         yield f"`{near.compiler_flags[-1]}`, which turns collective matmuls off"
 

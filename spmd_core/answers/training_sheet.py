@@ -17,7 +17,7 @@ from spmd_core.base import (
     span_text,
 )
 from spmd_core.facts import Prediction
-from spmd_core.plan import Plan, remat_words
+from spmd_core.plan import Plan, option_words, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
@@ -80,10 +80,11 @@ def five_figures(
 
 
 def plan_policy(plan: Plan) -> str:
-    """Returns what a plan saves of the forward pass, and how its stages work."""
+    """Returns what a plan saves of the forward pass, its microbatches, and how its stages work."""
     saved = remat_words(plan.remat, plan.save, plan.offload)
     if plan.stages == 1:
-        return saved
+        options = {"microbatches": plan.microbatches, "compiler_flags": plan.compiler_flags}
+        return ", ".join([saved, *option_words(options)])
     runs = f" × {plan.repeats}" if plan.repeats > 1 else ""
     sharded = ", ZeRO-1" if plan.shard_optimizer_over_data else ""
     return f"{saved}, {plan.schedule}{runs}{sharded}"

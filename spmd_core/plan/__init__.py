@@ -2,7 +2,14 @@
 
 from spmd_core.plan import sharding
 from spmd_core.plan.configs import MAX_CONFIG_BYTES, Config, read_config
-from spmd_core.plan.fields import MAX_SEQUENCE, NAMES, PLAN_FIELDS, named_count, remat_words
+from spmd_core.plan.fields import (
+    MAX_SEQUENCE,
+    NAMES,
+    PLAN_FIELDS,
+    named_count,
+    option_words,
+    remat_words,
+)
 from spmd_core.plan.flags import OPTIONAL_FLAGS, WITHOUT_RINGS, link_refusal
 from spmd_core.plan.model_rules import (
     AXES,
@@ -18,9 +25,9 @@ from spmd_core.plan.model_rules import (
 )
 from spmd_core.plan.model_size import Kind, ModelSize
 from spmd_core.plan.models import added_models, get_model, model_names
-from spmd_core.plan.plan import AXIS, Basis, Plan
+from spmd_core.plan.plan import AXIS, Basis, Plan, makes_rings
 from spmd_core.plan.presets import PRESETS
-from spmd_core.plan.schedules import SCHEDULES, Schedule, check_schedule
+from spmd_core.plan.schedules import MICROBATCHES, SCHEDULES, Schedule, check_schedule
 from spmd_core.plan.served import MXFP4, SERVED_AXES, SERVED_DTYPES, ServedPlan, served_dtype
 from spmd_core.plan.sharding import (
     ADAPTERS,
@@ -50,6 +57,7 @@ __all__ = [
     "MAX_CONFIG_BYTES",
     "MAX_SEQUENCE",
     "MESH_AXES",
+    "MICROBATCHES",
     "MXFP4",
     "NAMES",
     "OPTIONAL_FLAGS",
@@ -79,8 +87,10 @@ __all__ = [
     "group_rows",
     "layer_weights",
     "link_refusal",
+    "makes_rings",
     "model_names",
     "named_count",
+    "option_words",
     "parameter_share",
     "plan_notes",
     "read_config",

@@ -15,7 +15,7 @@ from spmd_core.base import AsObject, Frozen, PairsOf, refuse
 from spmd_core.fields import Choice, Integer, Number, Switch, Words, fields_of
 from spmd_core.machine import get_topology
 from spmd_core.plan.blocks import Blocks, BlocksField
-from spmd_core.plan.flags import flag_refusal
+from spmd_core.plan.flags import WITHOUT_RINGS, flag_refusal
 from spmd_core.plan.model_rules import CONTEXT, GATHERED_AXES, LENGTH_AXES, STAGE, nearest_divisor
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.models import get_model
@@ -40,6 +40,21 @@ def remat_words(remat: str, save: Sequence[str], offload: Sequence[str]) -> str:
         f"{way} {_short(names)}" for way, names in (("save", save), ("offload", offload)) if names
     ]
     return "; ".join(parts)
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Returns the schedule, microbatches and collective matmuls among fields of a plan.
+
+    >>> option_words({"microbatches": 4, "compiler_flags": (WITHOUT_RINGS,)})
+    ['4 microbatches', 'no collective matmuls']
+    """
+    words = [str(options["schedule"])] if "schedule" in options else []
+    if options.get("microbatches"):
+        words.append(f"{options['microbatches']} microbatches")
+    return [
+        *words,
+        *["no collective matmuls"] * (WITHOUT_RINGS in options.get("compiler_flags", ())),
+    ]
 
 
 def _short(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ flags, as one frozen value.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -357,6 +357,11 @@ class Plan(PlanFields):
         counts = microbatch_counts(schedule, self.stages, self.repeats, self._sequences)
         return max((count for count in counts if count <= most), default=1)
 
+    @property
+    def divides_into_parts(self) -> bool:
+        """Returns True if microbatches divide the sequences of each shard of the batch."""
+        return self.stages > 1 or self._sequences % self.parts == 0
+
     @cached_property
     def is_in_parts(self) -> bool:
         """Whether a step is more than one pass over one batch by all devices."""
@@ -517,10 +522,7 @@ class Plan(PlanFields):
     @cached_property
     def makes_rings(self) -> bool:
         """Whether the compiler may split a matmul, and pass its operand or sum around a ring."""
-        if self.topology.chip.is_gpu:  # XLA makes none by default
-            return False
-        given = self.flags.get(RING_FLAG, "")
-        return not given.isdigit() or int(given) < LEAST_WITHOUT_MIB
+        return makes_rings(self.topology, self.compiler_flags)
 
     @property
     def without_rings(self) -> "Plan":
@@ -548,6 +550,14 @@ class Plan(PlanFields):
     def to_json(self) -> dict[str, object]:
         """The JSON form, defaults filled in."""
         return self.model_dump(mode="json")
+
+
+def makes_rings(topology: Topology, flags: Iterable[str]) -> bool:
+    """Returns True if the compiler may split matmuls on a topology, under a plan's own flags."""
+    if topology.chip.is_gpu:  # XLA makes none by default
+        return False
+    given = dict(flag.removeprefix("--").split("=", 1) for flag in flags).get(RING_FLAG, "")
+    return not given.isdigit() or int(given) < LEAST_WITHOUT_MIB
 
 
 @cache

@@ -10,6 +10,7 @@ from spmd_core.base import refuse
 
 _MOST_PIECES = 2**16
 MOST_MICROBATCHES = 4096
+MICROBATCHES = (2, 4, 8)  # that are tried of a step without stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,20 @@ from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, over_limit
 from spmd_core.search.chips import generations, named_meshes, read_chips, staged_meshes
 from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
-from spmd_core.search.models import WIDE, candidates, space_size
-from spmd_core.search.neighborhood import Policy, best_neighbors, policies, smallest
+from spmd_core.search.models import (
+    WIDE,
+    candidate_of,
+    candidates,
+    plain_candidates,
+    space_size,
+)
+from spmd_core.search.neighborhood import (
+    Policy,
+    best_neighbors,
+    policies,
+    smallest,
+    step_options,
+)
 from spmd_core.search.question import (
     GOALS,
     MOST_GIB,
@@ -71,6 +83,7 @@ __all__ = [
     "axis_rules",
     "best_neighbors",
     "bytes_of",
+    "candidate_of",
     "candidates",
     "check_prices",
     "frontier",
@@ -80,6 +93,7 @@ __all__ = [
     "models",
     "named_meshes",
     "over_limit",
+    "plain_candidates",
     "policies",
     "price_example",
     "price_per_billion",
@@ -98,6 +112,7 @@ __all__ = [
     "space_size",
     "splits",
     "staged_meshes",
+    "step_options",
     "too_large",
     "unknown_target",
     "with_compiled",

@@ -6,11 +6,11 @@ import contextlib
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spmd_core.base import RequestError
 from spmd_core.plan import Plan
-from spmd_core.search.neighborhood import Policy, smallest
+from spmd_core.search.neighborhood import Options, Policy, smallest
 from spmd_core.search.question import Goal
 from spmd_core.search.spaces.model_points import MeshPoint, check_slices, not_as_fixed
 from spmd_core.search.standards import PIPELINE, kind_of_mesh
@@ -53,7 +53,7 @@ def by_bound(
 
 
 class HeldBatch(NamedTuple):
-    """The place of a batch of which a device may hold a plan, and its plans under each schedule."""
+    """The place of a batch of which a device may hold a plan, and its plans under all options."""
 
     at: int
     estimates: tuple[MeshEstimates, ...]
@@ -77,7 +77,7 @@ def first_held(points: list[MeshPoint]) -> HeldBatch | None:
     if not points or not_as_fixed(points[0]) is not None:
         return None
     like = None
-    schedules = dict.fromkeys(each.schedule for each in points[0].policies)
+    options = dict.fromkeys(each.options for each in points[0].policies)
     small = smallest(points[0].policies)
     most = points[0].question.limit(points[0].topology)
     for at, point in enumerate(points):
@@ -85,7 +85,7 @@ def first_held(points: list[MeshPoint]) -> HeldBatch | None:
             held = _memories(like.model_copy(update={"batch_per_device": point.per_device}), small)
             if all(each.fits(most) == "no" for each in held):
                 continue
-        plans = [*_dividing(point, schedules)]
+        plans = [*_dividing(point, options)]
         if not plans:
             continue
         plan = plans[0]
@@ -99,14 +99,15 @@ def first_held(points: list[MeshPoint]) -> HeldBatch | None:
     return None
 
 
-def _dividing(point: MeshPoint, schedules: Iterable[tuple[tuple[str, Any], ...]]) -> Iterator[Plan]:
-    """The plans of a point under those of the schedules that divide its sizes."""
-    for each in schedules:
+def _dividing(point: MeshPoint, options: Iterable[Options]) -> Iterator[Plan]:
+    """The plans of a point under those of the options that divide its sizes."""
+    for each in options:
         with contextlib.suppress(RequestError):
             check_slices(point)
-            yield point.plan(Policy("none", schedule=each))
+            yield point.plan(Policy("none", options=each))
 
 
 def _memories(plan: Plan, small: Sequence[Policy]) -> list[MemoryEstimate]:
     held = MeshEstimates(plan).memory
-    return [held(plan.model_copy(update=policy.fields)) for policy in small]
+    tried = (plan.model_copy(update=policy.fields) for policy in small)
+    return [held(each) for each in tried if each.divides_into_parts]

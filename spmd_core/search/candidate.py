@@ -147,15 +147,15 @@ class Candidate:
         return (self.predicted.low, self.predicted.high) if self.predicted else None
 
     @property
-    def complexity(self) -> tuple[int, int, int]:
-        """(mesh axes in use, names that are offloaded, names that are saved) of a plan: fewer are
-        simpler.
+    def complexity(self) -> tuple[int, ...]:
+        """(mesh axes in use, options, names that are offloaded, names that are saved) of a plan: fewer
+        are simpler.
         """
         if self.step is None:
-            return 0, 0, 0
+            return 0, 0, 0, 0
         axes = sum(size > 1 for _, size in self.step.of_mesh.mesh)
         policy = self.step.policy
-        return axes, named_count(policy.offload), named_count(policy.save)
+        return axes, len(policy.options), named_count(policy.offload), named_count(policy.save)
 
     @property
     def mfu(self) -> float | None:

@@ -11,7 +11,7 @@ from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.bounds import NEAR, by_bound
 from spmd_core.search.candidate import Candidate, TrainingStep, has_words, over_limit
-from spmd_core.search.neighborhood import smallest
+from spmd_core.search.neighborhood import NO_OPTIONS, Options, smallest
 from spmd_core.search.question import ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
@@ -28,13 +28,13 @@ WIDE = 40_000  # candidates that are all estimated: seconds; of more, those of t
 WIDEST = 10_000_000  # a quick look at so many takes minutes: more are refused
 
 
-def space_size(question: ModelQuestion) -> int:
+def space_size(question: ModelQuestion, is_plain: bool = False) -> int:
     """Candidates of a question, before anything is pruned; counted no further than just above
-    WIDEST.
+    WIDEST. `is_plain`: those without options.
     """
     total = 0
     for point in points_of(question):
-        total += len(point.policies)
+        total += 0 if is_plain and point.is_extra else len(point.policies)
         if total > WIDEST:
             break
     return total
@@ -47,14 +47,26 @@ def candidates(
     enumeration; of a space beyond `WIDE` those that may be the best of their topology. Until
     `stop`, which is called before each mesh.
     """
-    seen: dict[Key, int] = {}
     if space_size(question) > WIDE:
-        yield from _coarse_to_fine(question, stop, seen)
-        return
+        yield from _coarse_to_fine(question, stop, {})
+    else:
+        yield from _in_order(question, stop)
+
+
+def plain_candidates(question: ModelQuestion, stop: Callable[[], bool]) -> Iterator[Candidate]:
+    """Those candidates whose plans have no options, in the same order, until `stop`."""
+    yield from _in_order(question, stop, is_plain=True)
+
+
+def _in_order(
+    question: ModelQuestion, stop: Callable[[], bool], is_plain: bool = False
+) -> Iterator[Candidate]:
+    seen: dict[Key, int] = {}
     for point in sorted(points_of(question), key=lambda each: _kind(each) in ("", PIPELINE)):
         if stop():
             return
-        yield from _tried(point, seen)
+        if not (is_plain and point.is_extra):
+            yield from _tried(point, seen)
 
 
 def _coarse_to_fine(
@@ -101,7 +113,7 @@ def _kind(point: MeshPoint) -> str:
 def _standards(meshes: list[list[MeshPoint]]) -> list[MeshPoint]:
     """The best batch and mesh of each standard sharding of each topology in a quick look."""
     kinds: dict[tuple[str, str], tuple[float, MeshPoint]] = {}
-    for point in chain(*(points for points in meshes if _kind(points[0]))):
+    for point in chain(*(each for each in meshes if _kind(each[0]) and not each[0].is_extra)):
         key, score = (point.topology.target, _kind(point)), _quick_look(point)
         if score is None:  # the reason of a standard sharding only where no batch makes a plan
             kinds.setdefault(key, (math.inf, point))
@@ -124,6 +136,18 @@ def candidate_named(question: ModelQuestion, words: Sequence[str]) -> Candidate 
     return None
 
 
+def candidate_of(question: ModelQuestion, plan: Plan) -> Candidate | None:
+    """The candidate of a space with a plan's mesh, batch and policy; None where there is none."""
+    own = (plan.target, plan.mesh, plan.batch_per_device)
+    for point in points_of(question):
+        if (point.topology.target, point.mesh, point.per_device) != own:
+            continue
+        for place, policy in enumerate(point.policies):
+            if plan.model_copy(update=NO_OPTIONS | policy.fields) == plan:
+                return next(_tried(_alone(point, place), {}))
+    return None
+
+
 def _quick_look(point: MeshPoint) -> float | None:
     """Seconds per token of the best of a few policies; infinite where none of them fits, None where
     the sizes make no plan.
@@ -141,6 +165,8 @@ def _quick_look(point: MeshPoint) -> float | None:
     *others, last = point.policies
     for policy in (*(each for each in others if not (each.save or each.offload)), last):
         plan = first.model_copy(update=policy.fields)
+        if not plan.divides_into_parts:
+            continue
         memory = estimates.memory(plan)
         if memory.fits(most) != "no":
             best = min(best, estimates.time(plan, memory.host).estimate / plan.tokens)
@@ -167,7 +193,13 @@ def _tried(
         renamed = StoredFact(kind="other mesh names")
         yield from point.pruned("equal to another by renaming", renamed, same)
         return
-    estimates = MeshEstimates(first)
+    yield from _under_policies(point, first, most, is_wide)
+
+
+def _under_policies(
+    point: MeshPoint, first: Plan, most: float, is_wide: bool
+) -> Iterator[Candidate]:
+    known: dict[Options, MeshEstimates] = {}
     listed, held = list(enumerate(point.policies)), point.question.limit(point.topology)
     # the smallest are in words about what does not fit, and published ones are compared with
     is_all = not is_wide or is_published(point.question.model, first)
@@ -176,12 +208,13 @@ def _tried(
         listed.sort(key=lambda each: -len((*each[1].save, *each[1].offload)))
     for place, policy in listed:
         plan = first.model_copy(update=policy.fields)
-        if policy.schedule:  # which batch and layers may not divide over
+        if policy.options:  # which batch and layers may not divide over
             try:
                 plan = point.plan(policy)
             except RequestError as error:
                 yield from _alone(point, place).pruned("does not divide", str(error))
                 continue
+        estimates = known[policy.options] = known.get(policy.options) or MeshEstimates(plan)
         if policy not in small and not estimates.may_fit(plan, held):
             continue
         if most < math.inf and estimates.is_above(plan, most * plan.tokens):

@@ -2,13 +2,23 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from spmd_core.base import RequestError
-from spmd_core.plan import AXES, CONTEXT, LONG_SEQUENCE, NAMES, Plan, remat_words
+from spmd_core.plan import (
+    AXES,
+    CONTEXT,
+    LONG_SEQUENCE,
+    MICROBATCHES,
+    NAMES,
+    WITHOUT_RINGS,
+    Plan,
+    option_words,
+    remat_words,
+)
 from spmd_core.search.question import REMATS
 from spmd_core.time import MeshEstimates
 from spmd_core.workloads import parse_plan
@@ -23,26 +33,32 @@ GROUPS: tuple[tuple[str, ...], ...] = (
 )
 
 
+Options = tuple[tuple[str, Any], ...]  # fields of a plan
+NO_OPTIONS: dict[str, Any] = {"microbatches": None, "compiler_flags": ()}
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Fields of a plan for what the forward pass saves, and where; of a pipeline also its schedule."""
+    """Fields of a plan for what the forward pass saves, and where; `options`: others that are tried,
+    of a pipeline its schedule.
+    """
 
     remat: Remat
     save: tuple[str, ...] = ()
     offload: tuple[str, ...] = ()
-    schedule: tuple[tuple[str, Any], ...] = ()
+    options: Options = ()
 
     @property
     def fields(self) -> dict[str, object]:
         """As a plan has them."""
         saved = {"remat": self.remat, "save": self.save, "offload": self.offload}
-        return saved | dict(self.schedule)
+        return saved | dict(self.options)
 
     @property
     def words(self) -> str:
         """As a name of a candidate has it."""
-        of_pipeline = (str(value) for name, value in self.schedule if name == "schedule")
-        return "; ".join([remat_words(self.remat, self.save, self.offload), *of_pipeline])
+        saved = remat_words(self.remat, self.save, self.offload)
+        return "; ".join([saved, *option_words(dict(self.options))])
 
 
 def policies(
@@ -71,6 +87,33 @@ def policies(
     return (*tried[:-1], *more, tried[-1])
 
 
+def step_options(given: Mapping[str, Any], may_pass_in_rings: bool) -> tuple[Options, ...]:
+    """Returns what may make a step without stages faster on any mesh, of what is not `given`, the
+    plainest first: no collective matmuls, where the compiler makes some; gradients of microbatches
+    that are added up, whose activations take less memory.
+    """
+    flags = (*(given.get("compiler_flags") or ()), WITHOUT_RINGS)
+    without: list[Options] = [(("compiler_flags", flags),)] if may_pass_in_rings else []
+    counts: list[Options] = [(("microbatches", count),) for count in MICROBATCHES]
+    return tuple(
+        (*count, *flag)
+        for count in ((), *(counts if given.get("microbatches") is None else ()))
+        for flag in ((), *without)
+    )
+
+
+def under_options(tried: Sequence[Policy], options: Sequence[Options]) -> tuple[Policy, ...]:
+    """Returns policies under each of the options but the empty ones; microbatches in place of what is
+    offloaded.
+    """
+    return tuple(
+        replace(policy, options=each)
+        for each in options
+        for policy in tried
+        if each and not (policy.offload and "microbatches" in dict(each))
+    )
+
+
 def smallest(tried: Sequence[Policy]) -> list[Policy]:
     """Returns the policies of which one holds the least on a device and in its host's memory: of the
     rematerializations the one that saves least, under each schedule; its input, and all else that it
@@ -84,7 +127,7 @@ def smallest(tried: Sequence[Policy]) -> list[Policy]:
 
 
 # schedules that a pipeline is tried with where none is given; the plainest last
-SCHEDULES_TRIED: tuple[tuple[tuple[str, Any], ...], ...] = (
+SCHEDULES_TRIED: tuple[Options, ...] = (
     (("schedule", "zb-h1"),),
     (("schedule", "interleaved"), ("repeats", 2)),
     (("schedule", "1f1b"),),
@@ -95,7 +138,7 @@ def pipeline_policies(remat: tuple[str, ...], is_given: bool) -> tuple[Policy, .
     """Policies of a pipeline, under each schedule unless one is given; fewest bytes last."""
     schedules = ((),) if is_given else SCHEDULES_TRIED
     return tuple(
-        Policy(each, schedule=schedule)
+        Policy(each, options=schedule)
         for schedule in schedules
         for each in ("none", "minimal", "full")
         if each in remat
@@ -155,6 +198,8 @@ def _changes(plan: Plan) -> Iterator[dict[str, Any]]:
             now = {"save": save, "offload": offload} | more
             yield {field: tuple(names) for field, names in now.items()}
     yield from ({"batch_per_device": plan.batch_per_device * by} for by in (2, 0.5))
+    if plan.stages == 1:
+        yield from ({"microbatches": count} for count in (1, *MICROBATCHES))
     yield from ({"mesh": tuple(mesh.items())} for mesh in _meshes(plan))
 
 

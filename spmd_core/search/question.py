@@ -17,6 +17,7 @@ from spmd_core.plan import (
     MESH_AXES,
     PLAN_FIELDS,
     VARIABLE,
+    WITHOUT_RINGS,
     ModelSize,
     Plan,
     get_model,
@@ -238,6 +239,10 @@ def question_for(plan: Plan, price: Prices = ()) -> ModelQuestion:
     form = plan.model_dump(mode="json", exclude_defaults=True)
     sizes = dict(form.get("sizes", ()))
     held = {name: value for name, value in form.items() if name in _HELD} | sizes
+    if plan.stages == 1:  # options that are tried
+        held.pop("microbatches", None)
+    flags = [flag for flag in held.pop("compiler_flags", ()) if flag != WITHOUT_RINGS]
+    held |= {"compiler_flags": flags} if flags else {}
     return ModelQuestion(
         model=plan.model,
         chips=(plan.target.removeprefix("tpu:"),),

@@ -2,18 +2,18 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from spmd_core.base import RequestError
 from spmd_core.fields import Mesh
 from spmd_core.machine import Topology, get_topology
 from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
-from spmd_core.search import named_meshes, staged_meshes
+from spmd_core.search import SAME, named_meshes, staged_meshes, step_options
 from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
 from spmd_core.sweeps.saved_arrays import (
     Fitting,
@@ -23,7 +23,7 @@ from spmd_core.sweeps.saved_arrays import (
     sure_to_fit,
     with_saved,
 )
-from spmd_core.time import MeshEstimates
+from spmd_core.time import MeshEstimates, may_pass_in_rings
 from spmd_core.workloads import parse_plan
 
 BEST = "best"  # in place of a mesh
@@ -93,17 +93,44 @@ def _best(
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
+    best = _of_forms(given, topology, remats, way, own)
+    rings = may_pass_in_rings(topology, best.plan.compiler_flags)
+    for change in step_options(given, rings)[1:] if remats and not way else ():
+        most = (1 - SAME) * _seconds(best.plan) if best.fits else math.inf
+        with suppress(RequestError):  # sizes that so many microbatches do not divide
+            other = _of_forms({**given, **dict(change)}, topology, remats, way, own, most)
+            is_better = other.fits and _seconds(other.plan) < most
+            plans = best.plans + other.plans
+            best = replace(other if is_better else best, tried=best.tried, plans=plans)
+    return best
+
+
+def _seconds(plan: Plan) -> float:
+    estimates = MeshEstimates(plan)
+    return estimates.time(plan, estimates.memory(plan).host).estimate
+
+
+def _of_forms(
+    given: Mapping[str, object],
+    topology: Topology,
+    remats: tuple[str, ...],
+    way: str,
+    own: Mesh,
+    most: float = math.inf,
+) -> BestMesh:
+    """The best of the meshes whose step, as one pass that keeps every activation, takes less than
+    `most` seconds.
+    """
     fitting: list[Fitting] = []
     others: list[tuple[int, int, Plan]] = []
     seen: list[tuple[Plan, MeshEstimates]] = []
     reasons, tried, plans = dict[str, None](), 0, 0
-    is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
-    meshes = _staged(topology) if way else _meshes(topology, is_long)
-    more = () if way else _of_more_axes(topology, is_long, fitting)
-    forms = _forms(given, chain(meshes, _filled(given, own, topology), more))
-    for first in _plans(_pipelines(given, topology) if way == "pipelines" else forms, reasons):
-        tried += 1
+    forms = _forms_of(given, topology, way, own, fitting)
+    for first in _plans(forms, reasons):
         estimates = MeshEstimates(first)
+        if most < math.inf and estimates.least() >= most:
+            continue
+        tried += 1
         memories = [(plan, estimates.memory(plan)) for plan in rematerialized(first, remats)]
         plans += len(memories)
         capacity = topology.chip.capacity
@@ -117,14 +144,30 @@ def _best(
             others.append((memory.peak + memory.host, len(others), plan))
     if not tried:
         raise _refusal(topology, (*reasons,))
+    more_plans = 0
     if remats and not fitting:
         fitting, more_plans = offloaded(seen)
-        plans += more_plans
     best = fastest(sure_to_fit(fitting)) if fitting else min(others)[2]
-    if remats and fitting:
-        best, more_plans = with_saved(best, fitting)
-        plans += more_plans
-    return BestMesh(best, tried, bool(fitting), plans)
+    return _saving_more(BestMesh(best, tried, bool(fitting), plans + more_plans), remats, fitting)
+
+
+def _forms_of(
+    given: Mapping[str, Any], topology: Topology, way: str, own: Mesh, fitting: Sequence[object]
+) -> Iterator[Mapping[str, object]]:
+    if way == "pipelines":
+        return _pipelines(given, topology)
+    is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
+    meshes = _staged(topology) if way else _meshes(topology, is_long)
+    more = () if way else _of_more_axes(topology, is_long, fitting)
+    return _forms(given, chain(meshes, _filled(given, own, topology), more))
+
+
+def _saving_more(best: BestMesh, remats: Collection[str], fitting: Sequence[Fitting]) -> BestMesh:
+    """The best mesh with the arrays saved that make it fastest, where rematerialization is open."""
+    if not (remats and best.fits):
+        return best
+    plan, tried = with_saved(best.plan, fitting)
+    return replace(best, plan=plan, plans=best.plans + tried)
 
 
 def _plans(forms: Iterable[Mapping[str, object]], reasons: dict[str, None]) -> Iterator[Plan]:

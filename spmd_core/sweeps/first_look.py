@@ -2,20 +2,24 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 
 from spmd_core.base import RequestError
 from spmd_core.search import (
+    REMATS,
     WIDE,
     Answer,
     AnyQuestion,
     Candidate,
     ModelQuestion,
     Space,
-    candidates,
+    candidate_of,
     link,
+    plain_candidates,
     space_size,
 )
+from spmd_core.sweeps.best_mesh import best_mesh
 
 MOST_LOOKED = 400  # candidates of a target: half a second of estimates
 _MOST_TARGETS = 4  # the largest of each kind of chip
@@ -64,9 +68,27 @@ def _parts(question: ModelQuestion, offload: bool) -> list[ModelQuestion]:
 
 
 def _some(question: ModelQuestion) -> list[Candidate]:
-    if space_size(question) > WIDE:  # a look at each mesh first would take seconds
+    if space_size(question, is_plain=True) > WIDE:  # a look at each mesh first would take seconds
         return []
-    return _limited(lambda stop: candidates(question, stop))
+    looked = _limited(lambda stop: plain_candidates(question, stop))
+    known = {each.number for each in looked}
+    return [*looked, *(each for each in _best(question) if each.number not in known)]
+
+
+def _best(question: ModelQuestion) -> Iterator[Candidate]:
+    """The plan with the best mesh, under all options, of a question that holds nothing but a batch."""
+    is_bound = question.fixed or question.memory_bytes or question.remat != REMATS
+    batch = question.global_batch or question.batch_per_device
+    if is_bound or question.plan or batch is None:
+        return
+    for topology in question.topologies:
+        form = {"model": question.model, "sequence": question.sequence}
+        total = question.global_batch or batch * topology.devices
+        with suppress(RequestError):
+            best = best_mesh(form, topology.target, total, REMATS)
+            if best.fits and (question.offload or not best.plan.offload):
+                candidate = candidate_of(question, best.plan)
+                yield from [candidate] if candidate else []
 
 
 def _limited(listed: Callable[[Callable[[], bool]], Iterator[Candidate]]) -> list[Candidate]:

@@ -83,7 +83,7 @@ def with_saved(best: Plan, fitting: Sequence[Fitting]) -> tuple[Plan, int]:
         for policy in _policies(first, offloads):
             plan, tried = first.model_copy(update=policy.fields), tried + 1
             memory = estimates.memory(plan)
-            if memory.fits(capacity) != "yes":
+            if memory.fits(capacity) != "yes" or estimates.is_above(plan, shortest):
                 continue
             seconds = estimates.time(plan, memory.host).estimate
             if seconds < shortest:

@@ -14,7 +14,7 @@ from spmd_core.time.cost.traffic import moved_bytes
 from spmd_core.time.cost.version import versions
 from spmd_core.time.estimate.gap import gap_parts
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step, pipeline_of
-from spmd_core.time.estimate.memory import MemoryEstimate
+from spmd_core.time.estimate.memory import MemoryEstimate, may_pass_in_rings
 from spmd_core.time.estimate.mesh_estimates import MeshEstimates
 from spmd_core.time.estimate.nearest_fit import NearestFit, nearest_fit
 from spmd_core.time.estimate.step import step_mfu
@@ -85,6 +85,7 @@ __all__ = [
     "is_outdated",
     "limits_of",
     "matmul",
+    "may_pass_in_rings",
     "mesh_axes",
     "mesh_collective_s",
     "moved_bytes",

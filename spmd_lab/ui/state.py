@@ -57,9 +57,14 @@ _DEFAULTS: dict[str, Form] = {
     "predict": DEFAULT_SPEC
     | {
         "target": "tpu:v5e:16x16",
-        "mesh": [["fsdp", 256]],
+        "mesh": [["data", 2], ["fsdp", 128]],
         "dims": {"batch": 512, "sequence": 8192},
-        "options": {"model": "llama-3.1-8b", "remat": "full", "save": "attention"},
+        "options": {
+            "model": "llama-3.1-8b",
+            "remat": "full",
+            "save": "query, key, value, out, attention",
+            "microbatches": 2,
+        },
     },
     "collectives": {
         "mesh": [["x", 2], ["y", 4]],

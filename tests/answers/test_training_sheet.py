@@ -169,7 +169,7 @@ def test_five_figures_of_a_plan():
     figures = {each.title: each for each in five_figures(row.plan, row.step, row.run, row.price)}
     assert list(figures) == ["Chips", "Mesh", "Step", "Time", "Dollars", "Bound by"]
     assert figures["Chips"].value == "256" and figures["Chips"].more == "v5e:16x16"
-    assert figures["Mesh"].value == "fsdp=256" and figures["Bound by"].value == "compute"
+    assert figures["Mesh"].value == "data=2 fsdp=128" and figures["Bound by"].value == "compute"
     assert figures["Time"].value == f"{row.run.days.estimate:.3g} days"
     hours = row.run.chip_hours
     assert figures["Time"].more.endswith(f" days, {hours:,.0f} chip-hours")

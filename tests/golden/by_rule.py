@@ -84,7 +84,7 @@ def _of_result(lab: Lab, summary: Any) -> list[Line]:
             *strategies.answer_parts(changed),
             *(f"{each.title}: {', '.join(each.texts)}" for each in causes(changed)[1]),
             *(
-                remedies.beside_words(changed, one, changed.row(one).experiment)
+                remedies.resharded_words(changed, one, changed.row(one).experiment)
                 for one in changed.order[:2]
             ),
             *(" | ".join(line) for line in of_markdown(markdown_text(document))),

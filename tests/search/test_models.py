@@ -11,7 +11,7 @@ import pytest
 from bench import search_bounds
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.facts import Estimate
-from spmd_core.plan import AXES
+from spmd_core.plan import AXES, MICROBATCHES
 from spmd_core.search import Answer, Candidate, models, read_question
 from spmd_core.search.axis_rules import flax, maxtext, parallelism
 from spmd_core.search.bounds import first_held
@@ -65,7 +65,8 @@ def test_the_space_is_meshes_times_policies_and_every_number_is_there_once(small
         list(named_meshes(16, tuple(name for name in AXES if name not in ("expert", "context"))))
     )
     staged = 4 * len(pipeline_policies(("minimal", "full"), is_given=False))
-    assert small.space == meshes * len(policies(("minimal", "full"), False, True)) + staged
+    kept = policies(("minimal", "full"), False, True)  # in one pass or in parts, in rings or not
+    assert small.space == meshes * 2 * (1 + len(MICROBATCHES)) * len(kept) + staged
     numbers = [each.number for each in small.found]
     assert sorted(numbers) == list(range(small.space))
     kinds = [kind_of(each) not in ("", PIPELINE) for each in small.found]

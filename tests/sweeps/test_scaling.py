@@ -7,15 +7,17 @@ import pytest
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment
-from spmd_core.search import policies
+from spmd_core.machine import get_topology
+from spmd_core.search import SAME, policies, step_options
 from spmd_core.search.chips import named_meshes
+from spmd_core.search.neighborhood import under_options
 from spmd_core.search.question import REMATS
 from spmd_core.surveys import sweep_headline, sweep_notes
 from spmd_core.surveys.sweep.scaling import grown_most, knee
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
 from spmd_core.sweeps.curves import Outcome, curves, row_json
 from spmd_core.sweeps.runs import estimated
-from spmd_core.time import estimate_step
+from spmd_core.time import estimate_step, may_pass_in_rings
 from spmd_core.words.predictions import share_words
 from spmd_core.workloads import parse_plan
 
@@ -41,6 +43,8 @@ def test_the_best_mesh_is_the_fastest_of_those_that_fit(target, chips, changes, 
     plan = parse_plan(BIG | changes)
     found = best_mesh(plan.to_json(), target, 4 * chips, remats)
     saved = policies(REMATS, False, plan.size.gated, plan.size.post_norms) if remats else ()
+    rings = may_pass_in_rings(get_topology(target), ())
+    saved = (*saved, *under_options(saved, step_options({}, rings))) if remats else ()
     ways = [{"remat": plan.remat}, *(each.fields for each in saved)]
     estimates = {}
     for mesh in named_meshes(chips, ("data", "fsdp", "sequence", "tensor"), 2):
@@ -50,10 +54,10 @@ def test_the_best_mesh_is_the_fastest_of_those_that_fit(target, chips, changes, 
                 step = estimate_step(parse_plan(plan.to_json() | other))
                 if step.fit == "fits":
                     estimates[mesh, str(way)] = step.predicted_s.estimate
-    best = found.plan
-    mesh, _ = min(estimates, key=estimates.get)
-    assert best.mesh == mesh and not best.offload and estimate_step(best).fit == "fits"
-    assert estimate_step(best).predicted_s.estimate == min(estimates.values())
+    best, least = found.plan, min(estimates.values())
+    assert best.mesh in {mesh for mesh, _ in estimates} and not best.offload
+    assert estimate_step(best).fit == "fits"
+    assert least <= estimate_step(best).predicted_s.estimate <= least / (1 - SAME)
     assert remats or best.remat == plan.remat
     assert best.batch == 4 * chips and found.fits and found.tried > 5
 

@@ -9,8 +9,15 @@ from spmd_core.machine import Topology
 from spmd_core.plan import CONTEXT, STAGE, VARIABLE, Plan, arrays
 from spmd_core.search.candidate import Candidate, Reason, Rule
 from spmd_core.search.chips import STAGES, named_meshes, staged_meshes
-from spmd_core.search.neighborhood import Policy, pipeline_policies, policies
+from spmd_core.search.neighborhood import (
+    Policy,
+    pipeline_policies,
+    policies,
+    step_options,
+    under_options,
+)
 from spmd_core.search.question import BATCHES, ModelQuestion
+from spmd_core.time import may_pass_in_rings
 from spmd_core.workloads import parse_plan
 
 Mesh = tuple[tuple[str, int], ...]
@@ -20,7 +27,9 @@ _INSIDE = ("data", "fsdp", "expert", CONTEXT, "tensor")  # axes of a mesh inside
 
 @dataclass(frozen=True, slots=True)
 class MeshPoint:
-    """Policies on one mesh of one topology with one batch; `number` is that of the first."""
+    """Policies on one mesh of one topology with one batch; `number` is that of the first. `is_extra`:
+    of a mesh that another point has without options.
+    """
 
     question: ModelQuestion
     topology: Topology
@@ -28,6 +37,7 @@ class MeshPoint:
     per_device: float
     policies: tuple[Policy, ...]
     number: int
+    is_extra: bool = False
 
     def plan(self, policy: Policy) -> Plan:
         """The plan of a policy; RequestError where the sizes do not divide."""
@@ -68,18 +78,23 @@ class MeshPoint:
 
 
 def points_of(question: ModelQuestion) -> Iterator[MeshPoint]:
-    """Every point, in the order of the enumeration: pipelines last."""
+    """Every point, in the order of the enumeration: pipelines after other meshes, and these again
+    under options last. Stored searches name candidates by number: what is new is added at the end.
+    """
     number, size = 0, question.size
-    given = {name for name, value in question.plan if value is not None}
+    fields = {name: value for name, value in question.plan if value is not None}
     tried = policies(question.remat, question.offload, size.gated, size.post_norms)
-    for meshes, some in (
-        (_meshes, tried),
-        (_pipelines, pipeline_policies(question.remat, bool(given & {"schedule", "repeats"}))),
-    ):
+    staged = pipeline_policies(question.remat, bool({"schedule", "repeats"} & {*fields}))
+    flags = fields.get("compiler_flags") or ()
+    for meshes, is_extra in ((_meshes, False), (_pipelines, False), (_meshes, True)):
         for topology in question.topologies:
-            for mesh in meshes(question, topology):
+            some = staged if meshes == _pipelines else tried
+            if is_extra:
+                options = step_options(fields, may_pass_in_rings(topology, flags))
+                some = under_options(tried, options)
+            for mesh in meshes(question, topology) if some else ():
                 for share in _shares(question, topology):
-                    yield MeshPoint(question, topology, mesh, share, some, number)
+                    yield MeshPoint(question, topology, mesh, share, some, number, is_extra)
                     number += len(some)
 
 
@@ -140,4 +155,5 @@ def key_of(plan: Plan) -> Key:
         for array in arrays(plan)
     )
     sizes = tuple(size for _, size in plan.mesh)
-    return plan.target, sizes, plan.stages, plan.batch_per_device, specs
+    options = plan.microbatches, plan.compiler_flags
+    return plan.target, sizes, plan.stages, plan.batch_per_device, specs, options

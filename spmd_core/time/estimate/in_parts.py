@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from spmd_core.base import sums_by_key
 from spmd_core.facts import Collective, Estimate, Prediction, StoredFact
-from spmd_core.plan import SCHEDULES, STAGE, Plan, state_share
+from spmd_core.plan import SCHEDULES, STAGE, Basis, Plan, state_share
 from spmd_core.time.cost.links import NOMINAL, Paths, paths_along, permute_s, straggling
 from spmd_core.time.estimate.memory import MemoryEstimate, estimate_memory as memory_of_a_pass
 from spmd_core.time.estimate.optimizers import BYTES, moment_bytes
-from spmd_core.time.estimate.shapes import recomputed, shapes_of
+from spmd_core.time.estimate.shapes import Shapes, recomputed, shapes_of, shapes_under
 from spmd_core.time.estimate.step import (
     StepParts,
     estimate_step as step_of_a_pass,
@@ -65,6 +65,9 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
     """The peak of a plan's step: of a pipeline that of the stage with the most."""
     if not plan.is_in_parts:
         return memory_of_a_pass(plan, parameters)
+    if plan.stages == 1:  # its times need no work
+        one = _one(plan, plan.size.layers, True)
+        return _held(plan, memory_of_a_pass(one, parameters), 1.0)
     return max((each.memory for each in _stages(plan, None)), key=attrgetter("peak"))
 
 
@@ -89,12 +92,14 @@ def time_in_parts(plan: Plan, again: frozenset[str] | None = None) -> Estimate:
     what is computed again, those of the plan unless given.
     """
     stages = _stages(plan, again)
-    return _time(plan, stages, _simulated(plan, stages))
+    if plan.stages == 1:  # one after the other
+        return _time(plan, stages, plan.parts * sum(stages[0].seconds))
+    return _time(plan, stages, _simulated(plan, stages).seconds)
 
 
-def _time(plan: Plan, stages: Sequence[_Stage], simulated: SimulatedPipeline) -> Estimate:
+def _time(plan: Plan, stages: Sequence[_Stage], passes_s: float) -> Estimate:
     update = max(sum(each.update.values()) for each in stages)
-    seconds = (simulated.seconds + update) * (1 + straggling(plan.topology))
+    seconds = (passes_s + update) * (1 + straggling(plan.topology))
     one = _slowest(stages).one.time
     low, high = (seconds * each / one.estimate for each in (one.low, one.high))
     return Estimate(low=low, estimate=seconds, high=high)
@@ -107,7 +112,7 @@ def _slowest(stages: Sequence[_Stage]) -> _Stage:
 def _of_parts(plan: Plan) -> Prediction:
     stages = _stages(plan, None)
     slowest, simulated = _slowest(stages), _simulated(plan, stages)
-    time = _time(plan, stages, simulated)
+    time = _time(plan, stages, simulated.seconds)
     seconds = time.estimate
     memory, capacity = estimate_memory(plan), plan.topology.chip.capacity
     one = prediction_of(slowest.one.parts, slowest.one.memory)
@@ -211,7 +216,7 @@ def _worked_out(plan: Plan, again: frozenset[str] | None) -> tuple[_Stage, ...]:
         )
         held = schedule.held(count, plan.parts, plan.repeats, stage) if count > 1 else 1.0
         forward, backward, weights = (each + tables for each in one.seconds)
-        memory = _held(plan, one, held, is_first)
+        memory = _held(plan, one.memory, held, is_first)
         stages.append(_Stage((forward, backward, weights), one.update, memory, one))
     return tuple(stages)
 
@@ -222,6 +227,13 @@ _stages: Callable[..., tuple[_Stage, ...]] = lru_cache(maxsize=8)(_worked_out)  
 
 def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
     """One microbatch of a stage as a plan; without logits a vocabulary of one token."""
+    saved = {name: getattr(plan, name) for name in ("remat", "save", "offload")}
+    return _under_any_policy(plan.basis, layers, has_logits).model_copy(update=saved)
+
+
+@lru_cache(maxsize=64)
+def _under_any_policy(basis: Basis, layers: int, has_logits: bool) -> Plan:
+    plan = basis.plan
     update: dict[str, object] = {
         "batch_per_device": plan.batch_per_device / plan.parts,
         "microbatches": 1,
@@ -236,9 +248,14 @@ def _one(plan: Plan, layers: int, has_logits: bool) -> Plan:
     return plan.model_copy(update=update)
 
 
+@lru_cache(maxsize=64)
+def _shapes(basis: Basis) -> Shapes:
+    return shapes_of(basis.plan)
+
+
 @lru_cache(maxsize=32)  # schedules of one mesh have it in common
 def _microbatch(one: Plan, again: frozenset[str] | None) -> _Microbatch:
-    shapes, memory = shapes_of(one), memory_of_a_pass(one)
+    shapes, memory = shapes_under(_shapes(one.basis), one), memory_of_a_pass(one)
     parts = step_parts(shapes, recomputed(one) if again is None else again)
     work, rest = parts.work, [each for each in parts.moved if not is_of_update(each.name)]
     waits = replace(parts, moved=rest).exposed(memory.host).seconds
@@ -256,11 +273,12 @@ def _microbatch(one: Plan, again: frozenset[str] | None) -> _Microbatch:
     return _Microbatch(parts, seconds, update, memory, time)
 
 
-def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEstimate:
+def _held(
+    plan: Plan, memory: MemoryEstimate, held: float, is_first: bool = False
+) -> MemoryEstimate:
     """The peak of a stage: of one microbatch, with what others have kept, the gradients that are
     added up, and of a pipeline's first stage the embedding.
     """
-    memory = one.memory
     kept, state = (memory.parts[name] for name in ("kept by the forward pass", _STATE))
     own = BYTES[plan.parameter_dtype]
     share = state_share(plan)
@@ -273,9 +291,8 @@ def _held(plan: Plan, one: _Microbatch, held: float, is_first: bool) -> MemoryEs
         if plan.stages > 1:
             more["complete gradients of a microbatch"] = complete * (1 - share)
     if plan.stages > 1 and is_first:
-        table = (
-            memory_of_a_pass(_one(plan, one.parts.shapes.size.layers, True)).parts[_STATE] - state
-        )
+        layers = plan.size.layers // plan.stages + (plan.size.layers % plan.stages > 0)
+        table = memory_of_a_pass(_one(plan, layers, True)).parts[_STATE] - state
         more["embedding"] = table * (1 + (2 + own) / each)
     extra = int(sum(more.values()))
     return replace(

@@ -9,14 +9,14 @@ in the working sets were read off the buffers of compiled steps.
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
 from spmd_core.facts import Fits
-from spmd_core.machine import Capacity
+from spmd_core.machine import Capacity, Topology
 from spmd_core.plan import (
     GATHERED_AXES,
     Basis,
@@ -24,6 +24,7 @@ from spmd_core.plan import (
     Plan,
     arrays as arrays_of,
     batch_shards,
+    makes_rings,
     parameter_share,
     state_share,
 )
@@ -529,6 +530,13 @@ def _turned(plan: Plan, named: Mapping[str, float]) -> tuple[float, float, float
     return layers * heads, layers * gate, layers * max(heads + gate, most)
 
 
+def may_pass_in_rings(topology: Topology, flags: Collection[str]) -> bool:
+    """Returns True if weights pass in rings on some mesh of a topology, as `has_ring` has it; `flags`:
+    compiler flags of the plan.
+    """
+    return topology.slices == 1 and topology.devices <= RING_STEPS and makes_rings(topology, flags)
+
+
 def has_ring(plan: Plan) -> bool:
     """Returns True if weights pass in rings beside parts of their matmuls.
 
@@ -542,8 +550,8 @@ def has_ring(plan: Plan) -> bool:
     rows = _rows(plan) * plan.axis_sizes.get("tensor", 1)
     shares = rows * chip.link_bandwidth / chip.device_flops
     worth = among > 4 or (chip.torus_dims == 2 and shares > 0.5 * 3 / 4)
-    alone = topology.slices == 1 < among == topology.devices == plan.tokens / rows
-    return alone and worth and among <= RING_STEPS and plan.makes_rings
+    alone = 1 < among == topology.devices == plan.tokens / rows
+    return alone and worth and may_pass_in_rings(topology, plan.compiler_flags)
 
 
 def experts_ring(plan: Plan, width: float) -> bool:

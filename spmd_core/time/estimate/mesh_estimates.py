@@ -18,7 +18,7 @@ from spmd_core.time.estimate.memory import (
     MemoryEstimate,
     kept_bytes,
 )
-from spmd_core.time.estimate.shapes import LEAST, recomputed, shapes_of
+from spmd_core.time.estimate.shapes import LEAST, recomputed, shapes_of, shapes_under
 from spmd_core.time.estimate.step import StepParts, step_mfu, step_parts
 from spmd_core.time.estimate.work import all_matmuls, step_work
 
@@ -61,23 +61,27 @@ class MeshEstimates:
 
     def least_work(self) -> float:
         """Seconds that `least` does not stay below: of a device's own work, without transfers."""
-        if self._shapes.plan.is_in_parts:
+        if self._shapes.plan.stages > 1:
             return self.least()
         work = step_work(self._shapes, LEAST, all_matmuls(self._shapes))
         return work.total.seconds * (1 + straggling(self._shapes.topology))
 
     def least(self) -> float:
-        """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads."""
-        if self._shapes.plan.is_in_parts:
-            return time_in_parts(self._shapes.plan, LEAST).estimate
-        return step_parts(self._shapes, LEAST).time(0).estimate
+        """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads:
+        without stages those of the batch in one pass.
+        """
+        plan = self._shapes.plan
+        if plan.stages > 1:
+            return time_in_parts(plan, LEAST).estimate
+        return _least_of_a_pass(plan.model_copy(update={"microbatches": None}))
 
     def is_above(self, plan: Plan, most: float) -> bool:
         """Returns True if a plan takes more than `most`, the same at each call, with nothing
         offloaded, or computes again all that such a plan does.
         """
-        if plan.is_in_parts:  # of one schedule nothing follows for another
-            return time_in_parts(plan).estimate > most
+        # of one schedule nothing follows for another, nor on GPUs, where what is kept takes time
+        if plan.stages > 1 or plan.topology.chip.is_gpu:
+            return self.time(plan, 0).estimate > most
         again = self._recomputed(plan)
         if any(each <= again for each in self._slow):
             return True
@@ -101,7 +105,12 @@ class MeshEstimates:
         return self._again[key]
 
     def _parts(self, plan: Plan) -> StepParts:
-        return step_parts(self._shapes, self._recomputed(plan))
+        return step_parts(shapes_under(self._shapes, plan), self._recomputed(plan))
+
+
+@lru_cache(maxsize=256)  # microbatches of one mesh have it in common
+def _least_of_a_pass(plan: Plan) -> float:
+    return step_parts(shapes_of(plan), LEAST).time(0).estimate
 
 
 @lru_cache(maxsize=64)

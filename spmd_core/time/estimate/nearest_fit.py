@@ -4,7 +4,7 @@ What the reader gives up decides the order, the least first:
 
 1. **Time only.** The same chips train on the same batch: parameters sharded in place of
    replicated, within each slice or over all, or the optimizer's state alone (ZeRO-1), full
-   rematerialization, saved activations offloaded.
+   rematerialization, saved activations offloaded, gradients of microbatches added up.
 2. **Batch.** The same chips take fewer sequences in a step, as many as fit; where one per shard is
    still too much, each sequence or each layer is sharded over more devices.
 3. **Chips.** The smallest slice of the same generation, else the fewest of its largest slices, on
@@ -22,7 +22,7 @@ from typing import Any
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.facts import Prediction
-from spmd_core.plan import DATA_AXES, NAMES, Plan
+from spmd_core.plan import DATA_AXES, MICROBATCHES, NAMES, Plan
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
 from spmd_core.workloads import DECODER, parse_plan
 
@@ -195,6 +195,8 @@ def _splits(plan: Plan) -> Iterator[Change]:
 
 def _saved_changes(plan: Plan) -> Iterator[tuple[int, Change]]:
     """Ways to save less on the device than the plan does, each with its number of changes."""
+    if not plan.is_in_parts:
+        yield from ((1, {"microbatches": count}) for count in MICROBATCHES)
     remats = ["minimal", "full"] if plan.remat == "none" else ["full"]
     is_over = estimate_memory(plan).host > plan.topology.chip.capacity.host
     less: tuple[tuple[str, ...], ...] = (("input",), ()) if is_over else ()

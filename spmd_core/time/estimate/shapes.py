@@ -311,6 +311,13 @@ def shapes_of(plan: Plan) -> Shapes:
     return Shapes(plan, sustained(plan.topology), plan.size, plan.axis_sizes)
 
 
+def shapes_under(shapes: Shapes, plan: Plan) -> Shapes:
+    """The shapes of a plan that differs from theirs only in what it saves: on GPUs, where time goes
+    into what is kept, its own; else the same.
+    """
+    return shapes_of(plan) if shapes.chip.is_gpu else shapes
+
+
 def recomputed(plan: Plan) -> frozenset[str]:
     """Names of what the backward pass computes again."""
     if plan.remat == "none":

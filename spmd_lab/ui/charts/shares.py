@@ -163,10 +163,14 @@ def split_bar(named: Mapping[str, float], title: str = "") -> str:
 
 def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
     """Returns HTML of one bar of the bytes that a device holds at the peak, each part named below it
-    with its bytes, and what is free of `capacity`; parts too thin for the eye are one.
+    with its bytes, and what is free of `capacity`; parts too thin for the eye, or beyond the colors,
+    are one.
     """
     total = max(sum(parts.values()), capacity)
-    thin = [name for name, size in parts.items() if 0 < size <= _SEEN * total]
+    held = sorted((name for name, size in parts.items() if size), key=lambda name: -parts[name])
+    many = len(held) > len(colors.HELD)
+    first = held[: len(colors.HELD) - many]
+    thin = [name for name in held if parts[name] <= _SEEN * total or name not in first]
     merged = thin if len(thin) > 1 else ()
     seen = sums_by_key(
         (_OTHER if name in merged else name, size) for name, size in parts.items() if size

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import streamlit as st
 
-from spmd_core.base import Inexpressible
+from spmd_core.base import Inexpressible, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.recipes import checked, differences_of
 from spmd_core.results import Result, StrategyResult
@@ -153,7 +153,9 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
             study.nothing_yet("run this program on the devices")
         text = program.program_text(experiment, "as_written")
         count = text.count("\n")
-        with st.expander(f"The program that will run: {count} lines", expanded=count <= _SHORT):
+        with st.expander(
+            f"The program that will run: {numbered(count, 'line')}", expanded=count <= _SHORT
+        ):
             st.code(text, language="python", line_numbers=True)
         return
     if experiment.variants:

@@ -108,7 +108,12 @@ def plan_fields(screen: str, model: str | None = None) -> Form:
     draft = on_topology(screen, state.draft(screen), has_kind=model is not None)
     mesh = mesh_fields(screen, draft)
     devices = math.prod(size or 0 for _, size in mesh)
-    return draft | {"mesh": mesh} | _model_fields(screen, draft, devices, model)
+    form = draft | {"mesh": mesh} | _model_fields(screen, draft, devices, model)
+    if form["dims"]["batch"] != draft["dims"]["batch"]:
+        parts = drafts.dividing_microbatches(form)
+        if parts != form["options"].get("microbatches"):
+            redraw(screen, form | {"options": form["options"] | {"microbatches": parts}})
+    return form
 
 
 def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> Form:

@@ -32,8 +32,12 @@ def nearest(fields):
 
 CASES = {
     "rematerialization": (V5P | {"remat": "minimal"}, "--remat full"),
-    "nothing saved": (
+    "gradients of microbatches added up": (
         V5P | {"batch_per_device": 8, "sequence": 2048, "save": ["mlp_up"]},
+        "--microbatches 2",
+    ),
+    "nothing saved": (
+        V5P | {"batch_per_device": 1, "sequence": 16384, "save": ["mlp_up"]},
         '--save ""',
     ),
     "sharded, not replicated": (

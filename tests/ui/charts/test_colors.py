@@ -11,7 +11,7 @@ from spmd_core.words import KINDS
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.by_strategy import live_chart
-from spmd_lab.ui.charts.shares import split_bar
+from spmd_lab.ui.charts.shares import memory_bar, split_bar
 from spmd_lab.ui.charts.times import times_chart
 
 
@@ -115,3 +115,13 @@ def test_parts_of_one_bar_have_colors_of_their_own(first, second):
     )
     shades = re.findall(r"<li title=.*?background:(#[0-9a-f]{6})", split_bar(named))
     assert len(set(shades)) == len(named)
+
+
+@pytest.mark.parametrize("count", [1, len(colors.HELD), len(colors.HELD) + 3])
+def test_a_bar_of_memory_has_a_color_for_each_part_and_all_of_its_bytes(count):
+    sizes = {f"part {number}": float((number + 3) << 30) for number in range(count)}
+    total = sum(sizes.values())
+    bar = memory_bar(sizes, 2 * total)
+    shares = [int(each) for each in re.findall(r"(\d+)% of ", bar)]
+    assert sum(shares) == pytest.approx(100, abs=len(shares))
+    assert 2 <= len(shares) <= len(colors.HELD) + 1

@@ -682,7 +682,7 @@ def test_a_batch_that_the_viewer_chose_stays_and_so_does_the_plan_of_a_link(data
     screen = screen_opened("predict")
     card, (_, each, _) = asked(screen, own, BY_DAYS, DAYS_12, BY_CHIPS, CHIPS_512)
     assert each == 256 / 512 and "2,097,152 tokens" in card["Step"]
-    plan = parse_experiment(state_default()).vary(dims={"batch": 256})
+    plan = parse_experiment(state_default()).vary(dims={"batch": 256}, options={"microbatches": 1})
     screen = screen_opened("predict", experiment=link.encode(plan), days="12")
     assert field(screen, "number_input", "Sequences per device").value == 1.0
 

@@ -36,7 +36,7 @@ from spmd_core.words import (
     strategies,
     traces,
 )
-from spmd_core.workloads import DECODER, parse_plan
+from spmd_core.workloads import DECODER, changed_plan
 
 WORTH = 0.02  # of the time per token: less is within what the estimate is off
 PAIRS, FASTER_TOO = 67, 59  # of `bench.plan_pairs`: estimates apart by WORTH, and so once compiled
@@ -160,7 +160,7 @@ def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total
     try:
-        other = parse_plan(plan.to_json() | {"target": topology.target, "mesh": mesh})
+        other = changed_plan(plan, {"target": topology.target, "mesh": mesh})
     except RequestError:
         return None
     sentence = (

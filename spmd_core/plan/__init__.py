@@ -27,7 +27,13 @@ from spmd_core.plan.model_size import Kind, ModelSize
 from spmd_core.plan.models import added_models, get_model, model_names
 from spmd_core.plan.plan import AXIS, Basis, Plan, makes_rings
 from spmd_core.plan.presets import PRESETS
-from spmd_core.plan.schedules import MICROBATCHES, SCHEDULES, Schedule, check_schedule
+from spmd_core.plan.schedules import (
+    MICROBATCHES,
+    SCHEDULES,
+    Schedule,
+    check_schedule,
+    fewer_microbatches,
+)
 from spmd_core.plan.served import MXFP4, SERVED_AXES, SERVED_DTYPES, ServedPlan, served_dtype
 from spmd_core.plan.sharding import (
     ADAPTERS,
@@ -83,6 +89,7 @@ __all__ = [
     "batch_axes",
     "batch_shards",
     "check_schedule",
+    "fewer_microbatches",
     "get_model",
     "group_rows",
     "layer_weights",

@@ -3,10 +3,12 @@
 A microbatch takes a stage F seconds forward, B backward for its inputs and W for its weights.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import refuse
+from spmd_core.plan.model_rules import DATA_AXES, STAGE
 
 _MOST_PIECES = 2**16
 MOST_MICROBATCHES = 4096
@@ -96,6 +98,22 @@ def microbatch_counts(
     least = stages if schedule.name == "circular" else step
     most = min(sequences or MOST_MICROBATCHES, MOST_MICROBATCHES, _MOST_PIECES // (stages * chunks))
     return [count for count in range(least, most + 1, step) if sequences % count == 0]
+
+
+def fewer_microbatches(
+    count: int | None, batch: float, mesh: Mapping[str, int] | Sequence[tuple[str, int]]
+) -> int | None:
+    """Returns the microbatches that divide the sequences of each shard of a batch, `count` or fewer;
+    those of a pipeline as they are.
+
+    >>> fewer_microbatches(4, 512, {"fsdp": 256}), fewer_microbatches(2, 512, {"fsdp": 512})
+    (2, 1)
+    """
+    sizes = dict(mesh)
+    if not count or STAGE in sizes:
+        return count
+    shards = math.prod(sizes.get(name) or 1 for name in DATA_AXES)
+    return math.gcd(count, round(batch) // shards) or count
 
 
 def check_schedule(

@@ -35,6 +35,7 @@ from spmd_core.search.question import (
     question_for,
     read_prices,
     read_question,
+    without_options,
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
 from spmd_core.search.serving import CompiledDecode, ServingAnswer, ServingRow, serve, with_compiled
@@ -117,4 +118,5 @@ __all__ = [
     "unknown_target",
     "with_compiled",
     "with_constraint",
+    "without_options",
 ]

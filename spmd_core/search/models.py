@@ -11,8 +11,8 @@ from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.bounds import NEAR, by_bound
 from spmd_core.search.candidate import Candidate, TrainingStep, has_words, over_limit
-from spmd_core.search.neighborhood import NO_OPTIONS, Options, smallest
-from spmd_core.search.question import ModelQuestion
+from spmd_core.search.neighborhood import Options, smallest
+from spmd_core.search.question import NO_OPTIONS, ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
     MeshPoint,
@@ -143,7 +143,7 @@ def candidate_of(question: ModelQuestion, plan: Plan) -> Candidate | None:
         if (point.topology.target, point.mesh, point.per_device) != own:
             continue
         for place, policy in enumerate(point.policies):
-            if plan.model_copy(update=NO_OPTIONS | policy.fields) == plan:
+            if plan.model_copy(update={**NO_OPTIONS, **policy.fields}) == plan:
                 return next(_tried(_alone(point, place), {}))
     return None
 

@@ -21,7 +21,7 @@ from spmd_core.plan import (
 )
 from spmd_core.search.question import REMATS
 from spmd_core.time import MeshEstimates
-from spmd_core.workloads import parse_plan
+from spmd_core.workloads import changed_plan
 
 Remat = Literal["none", "minimal", "full"]
 # Arrays that one decision is made of: alone none of them spares a matmul of its own kind.
@@ -34,7 +34,6 @@ GROUPS: tuple[tuple[str, ...], ...] = (
 
 
 Options = tuple[tuple[str, Any], ...]  # fields of a plan
-NO_OPTIONS: dict[str, Any] = {"microbatches": None, "compiler_flags": ()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def neighbors(plan: Plan) -> Iterator[Plan]:
     seen.add(plan)
     for change in _changes(plan):
         try:
-            other = parse_plan(plan.to_json() | change)
+            other = changed_plan(plan, change)
         except RequestError:
             continue
         if other not in seen:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
@@ -31,6 +31,7 @@ REMATS = ("none", "minimal", "full")
 BATCHES = (0.125, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 SECONDS_PER_HOUR = 3600.0
 MOST_GIB = 65536
+NO_OPTIONS: Mapping[str, object] = {"microbatches": None, "compiler_flags": ()}
 _HELD = (*(name for name, row in PLAN_FIELDS.items() if not row.searched), *VARIABLE)
 
 
@@ -232,6 +233,15 @@ def require_prices(price: Prices, wanted: Sequence[str], what: str = "minimize=p
             )
 
 
+def without_options(form: Mapping[str, Any]) -> dict[str, object]:
+    """Returns fields of a plan without those options that a search tries: microbatches, and the flag
+    that turns collective matmuls off.
+    """
+    open_ = {name: value for name, value in form.items() if name not in NO_OPTIONS}
+    flags = [flag for flag in form.get("compiler_flags", ()) if flag != WITHOUT_RINGS]
+    return open_ | ({"compiler_flags": flags} if flags else {})
+
+
 def question_for(plan: Plan, price: Prices = ()) -> ModelQuestion:
     """Returns which plan is best for the step of this one: its model, chips, sequences and options;
     `price`: per chip and hour.
@@ -239,10 +249,7 @@ def question_for(plan: Plan, price: Prices = ()) -> ModelQuestion:
     form = plan.model_dump(mode="json", exclude_defaults=True)
     sizes = dict(form.get("sizes", ()))
     held = {name: value for name, value in form.items() if name in _HELD} | sizes
-    if plan.stages == 1:  # options that are tried
-        held.pop("microbatches", None)
-    flags = [flag for flag in held.pop("compiler_flags", ()) if flag != WITHOUT_RINGS]
-    held |= {"compiler_flags": flags} if flags else {}
+    held = held if plan.stages > 1 else without_options(held)
     return ModelQuestion(
         model=plan.model,
         chips=(plan.target.removeprefix("tpu:"),),

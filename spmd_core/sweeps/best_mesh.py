@@ -12,8 +12,8 @@ from typing import Any, cast
 from spmd_core.base import RequestError
 from spmd_core.fields import Mesh
 from spmd_core.machine import Topology, get_topology
-from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan
-from spmd_core.search import SAME, named_meshes, staged_meshes, step_options
+from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan, fewer_microbatches
+from spmd_core.search import SAME, named_meshes, staged_meshes, step_options, without_options
 from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
 from spmd_core.sweeps.saved_arrays import (
     Fitting,
@@ -93,9 +93,11 @@ def _best(
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
+    if is_open := bool(remats) and not way:
+        given = without_options(given)
     best = _of_forms(given, topology, remats, way, own)
     rings = may_pass_in_rings(topology, best.plan.compiler_flags)
-    for change in step_options(given, rings)[1:] if remats and not way else ():
+    for change in step_options(given, rings)[1:] if is_open else ():
         most = (1 - SAME) * _seconds(best.plan) if best.fits else math.inf
         with suppress(RequestError):  # sizes that so many microbatches do not divide
             other = _of_forms({**given, **dict(change)}, topology, remats, way, own, most)
@@ -159,7 +161,8 @@ def _forms_of(
     is_long = CONTEXT in dict(own) or (given.get("sequence") or 0) >= LONG_SEQUENCE
     meshes = _staged(topology) if way else _meshes(topology, is_long)
     more = () if way else _of_more_axes(topology, is_long, fitting)
-    return _forms(given, chain(meshes, _filled(given, own, topology), more))
+    batch = given["batch_per_device"] * topology.devices
+    return _forms(given, batch, chain(meshes, _filled(given, own, topology), more))
 
 
 def _saving_more(best: BestMesh, remats: Collection[str], fitting: Sequence[Fitting]) -> BestMesh:
@@ -206,16 +209,22 @@ def _filled(given: Mapping[str, object], own: Mesh, topology: Topology) -> Itera
                 yield tuple(with_heads(plan, dict(own)))
 
 
-def _forms(given: Mapping[str, object], meshes: Iterable[Mesh]) -> Iterator[dict[str, object]]:
-    """A plan's form with each mesh; with `context` also with each kind of attention over it."""
+def _forms(
+    given: Mapping[str, Any], batch: float, meshes: Iterable[Mesh]
+) -> Iterator[dict[str, object]]:
+    """A plan's form with each mesh, and as many microbatches as divide the batch; with `context` also
+    with each kind of attention over it.
+    """
     own = (
         given.get("context_attention") or CONTEXT_KINDS[0],
         given.get("context_order") or "balanced",
     )
     kinds = dict.fromkeys((own, *((each, "balanced") for each in CONTEXT_KINDS if each != BOTH)))
     for mesh in meshes:
+        fewer = fewer_microbatches(given.get("microbatches"), batch, mesh)
         for kind, order in kinds if CONTEXT in dict(mesh) else (own,):
-            yield {**given, "mesh": mesh, "context_attention": kind, "context_order": order}
+            kinds_of = {"context_attention": kind, "context_order": order}
+            yield {**given, "mesh": mesh, "microbatches": fewer, **kinds_of}
 
 
 def _staged(topology: Topology) -> Iterator[Mesh]:

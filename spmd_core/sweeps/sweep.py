@@ -10,7 +10,7 @@ from spmd_core.base import RequestError, mesh_text, numbered, refuse, shorten
 from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.fields import Mesh
 from spmd_core.machine import get_topology, topology_of_chips
-from spmd_core.plan import DATA_AXES, Plan, undivided_axes
+from spmd_core.plan import DATA_AXES, Plan, fewer_microbatches, undivided_axes
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory
@@ -233,6 +233,10 @@ def _varied(sweep: Sweep, value: Value) -> Experiment:
     changes = sweep.variable.vary(base, value, sweep.scaling)
     if sweep.variable.scales and sweep.scaling == "strong" and base.plan:
         _check_total(base.plan, changes["mesh"])
+    if base.plan and base.plan.microbatches:
+        batch, mesh = changes.get("dims", base.sizes)["batch"], changes.get("mesh", base.mesh)
+        fewer = fewer_microbatches(base.plan.microbatches, batch, mesh)
+        changes["options"] = changes.get("options", dict(base.options)) | {"microbatches": fewer}
     return base.vary(strategies=strategies, **changes)
 
 

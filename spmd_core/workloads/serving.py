@@ -11,7 +11,16 @@ from typing import Any
 from spmd_core.base import Frozen, refuse, shorten, validated
 from spmd_core.fields import Choice, Integer, Text, reading
 from spmd_core.machine import parse_target
-from spmd_core.plan import AXIS, MESH_AXES, PLAN_FIELDS, SERVED_DTYPES, VARIABLE, Plan, ServedPlan
+from spmd_core.plan import (
+    AXIS,
+    MESH_AXES,
+    PLAN_FIELDS,
+    SERVED_DTYPES,
+    VARIABLE,
+    Plan,
+    ServedPlan,
+    fewer_microbatches,
+)
 from spmd_core.workloads.workload import Workload
 
 
@@ -19,6 +28,19 @@ def parse_plan(data: Any) -> Plan:
     """The plan that a JSON value describes; RequestError, in one sentence, where it describes none."""
     example = '{"target": "tpu:v5e:4x4", "model": "scaled:1", …}'
     return validated(Plan, data, "plan", example)
+
+
+def changed_plan(plan: Plan, change: Mapping[str, Any]) -> Plan:
+    """Returns a plan with fields of its JSON form replaced; where these leave microbatches that do not
+    divide the batch, with fewer of them.
+
+    Raises:
+      RequestError: the change makes no plan.
+    """
+    mesh = dict(change.get("mesh", plan.mesh))
+    batch = change.get("batch_per_device", plan.batch_per_device) * math.prod(mesh.values())
+    fewer = fewer_microbatches(plan.microbatches, batch, mesh)
+    return parse_plan(plan.to_json() | {"microbatches": fewer} | dict(change))
 
 
 def parse_mesh(text: str, example: str = "fsdp=16,tensor=4") -> tuple[tuple[str, int], ...]:

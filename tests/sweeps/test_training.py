@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from spmd_core.base import RequestError
+from spmd_core.experiment import experiment_of
 from spmd_core.machine import topology_of_chips
 from spmd_core.search import question_for
 from spmd_core.search.question import REMATS
@@ -19,8 +20,10 @@ from spmd_core.sweeps import (
     context_rows,
     first_look,
     least_chip_days,
+    parse_sweep,
     train,
     training_run,
+    variants,
 )
 from spmd_core.time import estimate_step
 from spmd_core.workloads import parse_plan
@@ -28,6 +31,14 @@ from spmd_core.workloads import parse_plan
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 TOKENS, BATCH = 1e12, 512
 COUNTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+@pytest.fixture
+def no_options(monkeypatch):
+    """Best plans in one pass, with collective matmuls."""
+    module = sys.modules[best_mesh.__module__]
+    monkeypatch.setattr(module, "step_options", lambda *_: ((),))
+    monkeypatch.setattr(module, "_best", module._best.__wrapped__)
 
 
 def run_on(kind, chips, price=None):
@@ -73,16 +84,17 @@ def test_chips_of_a_deadline_have_the_same_answer_by_their_number(kind):
     assert (same.plan, same.run) == (row.plan, row.run) and row.run.days.estimate <= 30
 
 
-def test_chips_too_few_for_the_batch_have_a_smaller_one_or_arrays_on_the_host():
-    one_pass = FORM | {"microbatches": 1}
-    few, host, none = train(
-        TrainingQuestion(one_pass, TOKENS, BATCH, ("h100", "v5p", "v5e"), chips=8)
-    ).rows
+def test_chips_too_few_for_the_batch_have_a_smaller_one_or_arrays_on_the_host(no_options):
+    question = TrainingQuestion(FORM, TOKENS, BATCH, ("h100", "v5p", "v5e"), chips=8)
+    few, host, none = train(question).rows
     assert few.meets and few.plan.batch < BATCH and not few.plan.offload
     assert host.meets and host.plan.offload
     assert none.run is None and none.refusal == "does not fit" and none.plan.batch == BATCH
-    added, *_ = train(TrainingQuestion(FORM, TOKENS, BATCH, ("h100",), chips=8)).rows
-    assert added.meets and added.plan.batch == BATCH and added.plan.microbatches > 1
+
+
+def test_few_chips_keep_the_batch_in_microbatches():
+    (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("h100",), chips=8)).rows
+    assert row.meets and row.plan.batch == BATCH and row.plan.microbatches > 1
 
 
 def test_a_batch_that_halves_to_no_number_of_each_chip_is_refused_as_what_does_not_fit():
@@ -215,14 +227,13 @@ def test_the_plan_of_a_kind_is_the_one_that_a_search_finds(kind):
     assert (row.plan, row.step.fit) == (found.plan, "fits")
 
 
-def test_a_plan_that_is_sure_to_fit_comes_before_a_faster_one_that_may_not():
-    one_pass = FORM | {"microbatches": 1}
-    (row,) = train(TrainingQuestion(one_pass, TOKENS, BATCH, ("v5e",), chips=256)).rows
+def test_a_plan_that_is_sure_to_fit_comes_before_a_faster_one_that_may_not(no_options):
+    (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), chips=256)).rows
     faster = row.plan.model_copy(update={"mesh": (("data", 2), ("fsdp", 128))})
     step = estimate_step(faster)
     assert step.fit == "may not fit"
     assert step.predicted_s.estimate < row.step.predicted_s.estimate
-    form = faster.to_json() | {"microbatches": 1}
+    form = faster.to_json()
     assert best_mesh(form, faster.target, BATCH, REMATS).plan == row.plan
 
 
@@ -236,14 +247,30 @@ def test_a_plan_that_is_sure_to_fit_comes_before_a_faster_one_that_may_not():
     ],
 )
 def test_options_make_the_best_plan_faster_by_the_estimate_of_the_step_itself(
-    target, batch, changes, monkeypatch
+    target, batch, changes, request
 ):
     """Compiled, the first takes 8.22 s for an estimate of 8.31, the third 27.7 s for 27.9."""
     found = best_mesh(FORM | changes, target, batch, REMATS)
-    module = sys.modules[best_mesh.__module__]
-    monkeypatch.setattr(module, "step_options", lambda *_: ((),))
-    monkeypatch.setattr(module, "_best", module._best.__wrapped__)
+    request.getfixturevalue("no_options")
     closed = best_mesh(FORM | changes, target, batch, REMATS)
     before, after = (estimate_step(each.plan).predicted_s.estimate for each in (closed, found))
     assert after < before and found.fits and found.plans > closed.plans
     assert found.plan.microbatches or not found.plan.makes_rings
+
+
+def test_a_plan_of_microbatches_scales_with_fewer_of_them():
+    (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), chips=256)).rows
+    assert row.plan.microbatches == 2, "else this test is of nothing"
+    for meshes in ("kept", "best"):
+        sweep = parse_sweep(experiment_of(row.plan), "chips=256,512", "strong", meshes)
+        plans = [point.experiment.plan for point in variants(sweep)]
+        assert [plan.microbatches for plan in plans] == [2, None] and plans[1].batch == BATCH
+
+
+def test_an_open_question_of_a_plan_with_options_is_that_of_one_without():
+    form = FORM | {"microbatches": 8}
+    rows = [
+        train(TrainingQuestion(each, TOKENS, BATCH, ("v5e",), chips=256)).rows[0]
+        for each in (FORM, form)
+    ]
+    assert rows[0].plan == rows[1].plan

@@ -24,7 +24,7 @@ from spmd_core.experiment import Experiment, experiment_of, resized
 from spmd_core.facts import Prediction
 from spmd_core.plan import DATA_AXES, MICROBATCHES, NAMES, Plan
 from spmd_core.time.estimate.in_parts import estimate_memory, estimate_step
-from spmd_core.workloads import DECODER, parse_plan
+from spmd_core.workloads import DECODER, changed_plan
 
 _SPLITS = {"tensor": (4, 8), "sequence": (2, 4, 8, 16, 32, 64)}  # devices to a layer, a sequence
 _PROJECTIONS = ("query", "key", "value", "out", "mlp_up", "mlp_gate")  # saved by remat minimal
@@ -225,7 +225,7 @@ def _with_input(offload: tuple[str, ...]) -> tuple[str, ...]:
 
 def _varied(plan: Plan, change: Change) -> Plan | None:
     try:
-        return parse_plan(plan.to_json() | dict(change))
+        return changed_plan(plan, change)
     except RequestError:
         return None
 

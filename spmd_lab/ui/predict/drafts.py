@@ -9,7 +9,6 @@ from typing import Any
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, axes_left, link, resized, shrink
 from spmd_core.machine import Target, Topology, get_topology, nearest_topology, parse_target
-from spmd_core.plan import DATA_AXES, STAGE
 from spmd_core.workloads import (
     DEFAULT_SPEC,
     STRATEGIES,
@@ -140,17 +139,6 @@ def _kept(table: Mapping[Any, Any], names: list[str]) -> dict[Any, Any]:
     if lost is not None and free:
         still[lost] = names[0]
     return still
-
-
-def dividing_microbatches(draft: Form) -> int | None:
-    """The microbatches of a draft: fewer where they do not divide the sequences of each shard of its
-    batch. A pipeline has its own rule.
-    """
-    count, sizes = draft["options"].get("microbatches"), dict(draft["mesh"])
-    if not count or STAGE in sizes:
-        return count
-    shards = math.prod(sizes.get(name) or 1 for name in DATA_AXES)
-    return math.gcd(int(count), int(draft["dims"]["batch"] // shards)) or count
 
 
 def as_integer(number: float) -> int | float:

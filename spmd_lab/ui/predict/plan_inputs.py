@@ -11,6 +11,7 @@ from spmd_core.plan import (
     VARIABLE,
     Config,
     ModelSize,
+    fewer_microbatches,
     get_model,
     model_names,
     read_config,
@@ -109,10 +110,11 @@ def plan_fields(screen: str, model: str | None = None) -> Form:
     mesh = mesh_fields(screen, draft)
     devices = math.prod(size or 0 for _, size in mesh)
     form = draft | {"mesh": mesh} | _model_fields(screen, draft, devices, model)
-    if form["dims"]["batch"] != draft["dims"]["batch"]:
-        parts = drafts.dividing_microbatches(form)
-        if parts != form["options"].get("microbatches"):
-            redraw(screen, form | {"options": form["options"] | {"microbatches": parts}})
+    batch, count = form["dims"]["batch"], form["options"].get("microbatches")
+    if (batch, mesh) != (draft["dims"]["batch"], draft["mesh"]):
+        fewer = fewer_microbatches(count, batch, [(name, size or 1) for name, size in mesh])
+        if fewer != count:
+            redraw(screen, form | {"options": form["options"] | {"microbatches": fewer}})
     return form
 
 

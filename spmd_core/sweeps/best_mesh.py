@@ -58,6 +58,7 @@ def best_mesh(
     batch: float,
     remats: Sequence[str] = (),
     in_stages: bool = False,
+    has_options: bool = True,
 ) -> BestMesh:
     """Returns the plan with the best mesh of up to two axes, with `data` over slices beside them; of
     three where no two fit, and devices are no power of two; or with stages where the form has some, or no mesh but a schedule. A mesh of the form that fills the
@@ -69,6 +70,7 @@ def best_mesh(
       batch: sequences of a step.
       remats: rematerializations to try beside that of the form.
       in_stages: try `_pipelines` of a form without stages instead.
+      has_options: where rematerialization is open, try `step_options` too, in place of the form's.
 
     Raises:
       RequestError: the sizes divide over no mesh.
@@ -77,7 +79,8 @@ def best_mesh(
     mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
     way = ("", "stages", "pipelines")[2 if in_stages else has_stages(form)]
     text, own = json.dumps(kept | {"batch_per_device": None}), tuple(mesh.items())
-    return _best(text, target, batch, tuple(remats), way, own)
+    is_open = has_options and bool(remats) and not way
+    return _best(text, target, batch, tuple(remats), way, own, is_open)
 
 
 def has_stages(form: Mapping[str, object]) -> bool:
@@ -88,12 +91,18 @@ def has_stages(form: Mapping[str, object]) -> bool:
 
 @lru_cache(maxsize=_KEPT)
 def _best(
-    form: str, target: str, batch: float, remats: tuple[str, ...], way: str, own: Mesh
+    form: str,
+    target: str,
+    batch: float,
+    remats: tuple[str, ...],
+    way: str,
+    own: Mesh,
+    is_open: bool,
 ) -> BestMesh:
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
-    if is_open := bool(remats) and not way:
+    if is_open:
         given = without_options(given)
     best = _of_forms(given, topology, remats, way, own)
     rings = may_pass_in_rings(topology, best.plan.compiler_flags)

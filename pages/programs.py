@@ -68,7 +68,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         door.guide()
     can_run = not (refusal or misfit or at_work)
     if not experiment.place.is_absent:
-        result.compile_button(experiment, "compile_program", can_run)
+        result.compile_button(experiment, "header", can_run)
     pressed = st.button(verb, icon=":material/play_arrow:", key="run_program", disabled=not can_run)
 if lacking := result.room(wrong, experiment, lab().hardware().available_bytes):
     st.caption(f":orange[{plain(lacking)}]")

@@ -183,13 +183,16 @@ def _tried(
     if (detail := not_as_fixed(point)) is not None:
         yield from point.pruned("excluded by what is fixed", detail)
         return
-    try:
-        first = point.plan(point.policies[0])
+    try:  # as options change it, without them
+        first = point.plan(
+            replace(point.policies[0], options=()) if point.is_extra else point.policies[0]
+        )
         check_slices(point)
     except RequestError as error:
         yield from point.pruned("does not divide", str(error))
         return
-    if (same := seen.setdefault(key_of(first), point.number)) != point.number:
+    key = point.is_extra, *key_of(first)
+    if (same := seen.setdefault(key, point.number)) != point.number:
         renamed = StoredFact(kind="other mesh names")
         yield from point.pruned("equal to another by renaming", renamed, same)
         return

@@ -5,7 +5,6 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.answers import samples_table
 from spmd_core.runs import RunSummary
-from spmd_core.sheets import NONE
 from spmd_core.words import runs
 from spmd_lab.ui import hardware, run_tables, tables
 
@@ -54,7 +53,7 @@ def test_what_differs_between_experiments_is_in_words():
     frame = run_tables.differences_table([one, other, one])
     assert frame[""].str.replace("\\", "").tolist() == ["size of in", "in sharded over"]
     assert frame["A"].tolist() == ["32", "x"] == frame["C"].tolist()
-    assert frame["B"].tolist() == ["64", NONE]
+    assert frame["B"].tolist() == ["64", "none"]
     assert len(run_tables.differences_table([one, one])) == 0
 
 

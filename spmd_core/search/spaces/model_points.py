@@ -155,5 +155,4 @@ def key_of(plan: Plan) -> Key:
         for array in arrays(plan)
     )
     sizes = tuple(size for _, size in plan.mesh)
-    options = plan.microbatches, plan.compiler_flags
-    return plan.target, sizes, plan.stages, plan.batch_per_device, specs, options
+    return plan.target, sizes, plan.stages, plan.batch_per_device, specs

@@ -214,7 +214,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             if listed and listed[0].kind == "missing_donation" and not fix.waits():
                 _donate(listed[0], "first")
             elif not fix.offer(wrong.fixes, wrong.program) and not wrong.compiled:
-                compile_button(experiment, "what_if:compile", can_compile, is_first=True)
+                compile_button(experiment, "card", can_compile, is_first=True)
         fix.undo(is_first=is_worse)
 
 
@@ -238,14 +238,14 @@ def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
 
 
 def compile_button(
-    experiment: Experiment, key: str, can_compile: bool, is_first: bool = False
+    experiment: Experiment, place: str, can_compile: bool, is_first: bool = False
 ) -> None:
     """Draws the button that compiles the program, and runs nothing of it."""
     pressed = st.button(
         "Compile and predict" if experiment.place.is_absent else "Compile",
         type="primary" if is_first else "secondary",
         icon=":material/bolt:",
-        key=key,
+        key=f"compile:{place}",
         disabled=not can_compile,
         help="Nothing runs: its memory, its collectives, its batch and its work are checked.",
     )

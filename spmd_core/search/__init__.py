@@ -12,6 +12,7 @@ from spmd_core.search.models import (
     WIDE,
     candidate_of,
     candidates,
+    candidates_under,
     plain_candidates,
     space_size,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "bytes_of",
     "candidate_of",
     "candidates",
+    "candidates_under",
     "check_prices",
     "frontier",
     "generations",

@@ -11,7 +11,7 @@ from spmd_core.machine import Capacity
 from spmd_core.plan import Plan
 from spmd_core.search.bounds import NEAR, by_bound
 from spmd_core.search.candidate import Candidate, TrainingStep, has_words, over_limit
-from spmd_core.search.neighborhood import Options, smallest
+from spmd_core.search.neighborhood import Options, Policy, smallest
 from spmd_core.search.question import NO_OPTIONS, ModelQuestion
 from spmd_core.search.spaces.model_points import (
     Key,
@@ -146,6 +146,16 @@ def candidate_of(question: ModelQuestion, plan: Plan) -> Candidate | None:
             if plan.model_copy(update={**NO_OPTIONS, **policy.fields}) == plan:
                 return next(_tried(_alone(point, place), {}))
     return None
+
+
+def candidates_under(
+    question: ModelQuestion, mesh: Plan, tried: Sequence[Policy]
+) -> Iterator[Candidate]:
+    """The candidates of a plan's mesh and batch under these policies, numbered from 0."""
+    per_device = mesh.batch_per_device
+    yield from _tried(
+        MeshPoint(question, mesh.topology, mesh.mesh, per_device, tuple(tried), 0, True), {}
+    )
 
 
 def _quick_look(point: MeshPoint) -> float | None:

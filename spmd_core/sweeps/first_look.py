@@ -1,11 +1,12 @@
 """What estimates of a few candidates show of a question, at once."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.search import (
     REMATS,
     WIDE,
@@ -13,15 +14,17 @@ from spmd_core.search import (
     AnyQuestion,
     Candidate,
     ModelQuestion,
+    Policy,
     Space,
     candidate_of,
+    candidates_under,
     link,
     plain_candidates,
     space_size,
 )
 from spmd_core.sweeps.best_mesh import best_mesh
 
-MOST_LOOKED = 400  # candidates of a target: half a second of estimates
+MOST_LOOKED = 300  # candidates of a target: half a second of estimates
 _MOST_TARGETS = 4  # the largest of each kind of chip
 # sequences per device: one always fits, and eight fill matrix products and links; between them the
 # best mesh may change
@@ -43,9 +46,10 @@ def first_look(question: AnyQuestion) -> Answer | None:
 def _first_look(code: str) -> Answer | None:
     question = link.decode(code)
     if isinstance(question, ModelQuestion):
-        looked = [each for part in _parts(question, False) for each in _some(part)]
+        parts = _parts(question)
+        looked = _apart(_some(part, False) for part in parts)
         if question.offload and not any(each.is_ranked for each in looked):
-            looked = [each for part in _parts(question, True) for each in _some(part)]
+            looked = _apart(_some(part, True) for part in parts)
     elif question.described:
         return None
     else:
@@ -53,26 +57,65 @@ def _first_look(code: str) -> Answer | None:
     return Answer(question, len(looked), looked, False) if looked else None
 
 
-def _parts(question: ModelQuestion, offload: bool) -> list[ModelQuestion]:
+def _apart(parts: Iterable[Sequence[Candidate]]) -> list[Candidate]:
+    """The candidates of several questions under numbers of one, each name once."""
+    looked: list[Candidate] = []
+    for part in parts:
+        named = list(firsts_by_key((each.name, each) for each in part).values())
+        places = {each.number: at for at, each in reversed([*enumerate(named, len(looked))])}
+        for at, each in enumerate(named, len(looked)):
+            same = None if each.equal is None else places.get(each.equal)
+            looked.append(replace(each, number=at, equal=same))
+    return looked
+
+
+def _parts(question: ModelQuestion) -> list[ModelQuestion]:
     """The question on the largest topology of each kind of chip, with a small and a larger batch
-    where it is free; what is offloaded multiplies the candidates.
+    where it is free.
     """
     largest = {each.chip.generation: each.target for each in question.topologies}
     is_free = question.global_batch is None and question.batch_per_device is None
     batches = [{"batch_per_device": each} for each in _BATCHES] if is_free else [{}]
     return [
-        question.model_copy(update={"offload": offload, "chips": (target,)} | batch)
+        question.model_copy(update={"chips": (target,)} | batch)
         for target in list(largest.values())[:_MOST_TARGETS]
         for batch in batches
     ]
 
 
-def _some(question: ModelQuestion) -> list[Candidate]:
-    if space_size(question, is_plain=True) > WIDE:  # a look at each mesh first would take seconds
+def _some(question: ModelQuestion, offload: bool) -> list[Candidate]:
+    """Plain candidates, the best plan under all options, and each mesh under the options of that;
+    what is offloaded multiplies the first.
+    """
+    plain = question.model_copy(update={"offload": offload})
+    if space_size(plain, is_plain=True) > WIDE:  # a look at each mesh first would take seconds
         return []
-    looked = _limited(lambda stop: plain_candidates(question, stop))
-    known = {each.number for each in looked}
-    return [*looked, *(each for each in _best(question) if each.number not in known)]
+    looked = _limited(lambda stop: plain_candidates(plain, stop))
+    best = [*_best(question)]
+    return [*looked, *best, *_as_the_best(question, looked, best)]
+
+
+def _as_the_best(
+    question: ModelQuestion, looked: Sequence[Candidate], best: Sequence[Candidate]
+) -> Iterator[Candidate]:
+    """Each mesh under the policy of the best plan, and under its own best policy with the options of
+    that plan: without them a mesh would be behind for its options alone.
+    """
+    firsts = firsts_by_key(
+        (each.mesh, each) for each in (each.step.of_mesh for each in looked if each.step)
+    )
+    ranked = Answer(question, len(looked), looked, False).ranking
+    own = firsts_by_key(
+        (each.candidate.step.of_mesh.mesh, each.candidate.step.policy)
+        for each in ranked
+        if each.candidate.step
+    )
+    for each in best:
+        policy = each.step.policy if each.step else Policy("full")
+        for mesh, first in firsts.items():
+            mine = replace(own.get(mesh, policy), options=policy.options)
+            tried = {policy, mine} if policy.options else {policy}
+            yield from candidates_under(question, first, [*tried])
 
 
 def _best(question: ModelQuestion) -> Iterator[Candidate]:

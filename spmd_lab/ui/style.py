@@ -356,6 +356,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .axis span {{ position: absolute; transform: translateX(-50%); white-space: nowrap; font-size: 0.75rem; color: var(--quiet); }}
 .axis span:first-child {{ transform: none; }}
 .bar > u {{ position: absolute; top: calc(50% + 0.35rem); height: 0.4rem; border: solid light-dark(#1c2430, #e4e9f0); border-width: 0 1.5px; text-decoration: none; }}
+.bar > u.open {{ border-right: none; }}
+.bar > u.open::after {{ content: ""; position: absolute; right: 0.1rem; top: calc(50% - 0.2rem); width: 0.35rem; height: 0.35rem; border: solid light-dark(#1c2430, #e4e9f0); border-width: 1.5px 1.5px 0 0; transform: rotate(45deg); }}
 .bar > u::before {{ content: ""; position: absolute; inset: calc(50% - 0.75px) 0 auto; border-top: 1.5px solid light-dark(#1c2430, #e4e9f0); }}
 @container (max-width: 44rem) {{
   .ranked .row {{ grid-template-columns: 1fr 1fr; padding-top: 0.4rem; }}

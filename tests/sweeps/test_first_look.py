@@ -2,8 +2,8 @@
 
 import pytest
 
-from spmd_core.search import SAME, models, read_array_question, read_question
-from spmd_core.sweeps import first_look
+from spmd_core.search import REMATS, SAME, models, read_array_question, read_question
+from spmd_core.sweeps import best_mesh, first_look
 from spmd_core.sweeps.first_look import MOST_LOOKED
 
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
@@ -26,6 +26,41 @@ def test_a_look_has_the_estimates_of_the_search_itself():
         assert every[each.name].seconds == each.seconds and each.stage in ("estimated", "pruned")
     least = min(e.seconds for e in look.found if e.fits == "yes" and e.seconds)
     assert least <= look.winner.seconds <= (1 + SAME) * least
+
+
+EIGHT = {"model": "llama-3.1-8b", "chips": ["v5p:8"]}
+
+
+def test_each_number_is_that_of_one_candidate():
+    look = first_look(read_question(EIGHT))
+    numbers, names = ([getattr(each, what) for each in look.found] for what in ("number", "name"))
+    assert len({*numbers}) == len({*names}) == len(look.found)
+
+
+def test_other_meshes_are_looked_at_under_the_options_of_the_best():
+    look = first_look(read_question(EIGHT))
+    options = look.winner.step.policy.options
+    assert options, "else nothing is tested"
+    tried = {each.step.of_mesh.mesh for each in look.found if each.step}
+    under = {
+        each.step.of_mesh.mesh for each in look.found if each.step and each.step.policy.options
+    }
+    assert tried == under and len(under) > 9
+    other = next(
+        each[0].candidate for each in look.shardings if "sequence=8" in each[0].candidate.name
+    )
+    assert other.step.policy.options == options, "its best is under them too"
+
+
+def test_a_look_has_the_best_plan_though_it_may_not_fit():
+    asked = {"model": "mixtral-8x7b", "chips": ["v6e:32"]}
+    look = first_look(read_question(asked))
+    form = {"model": "mixtral-8x7b", "sequence": look.question.sequence}
+    for per_device in (1.0, 8.0):
+        best = best_mesh(form, "tpu:v6e:32", 32 * per_device, REMATS)
+        found = [each for each in look.found if each.plan == best.plan]
+        assert found or not best.fits
+    assert any(each.plan and each.plan.offload for each in look.found)
 
 
 def test_what_fits_only_with_offload_is_offloaded_in_a_look():

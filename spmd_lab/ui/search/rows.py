@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spmd_core.base import between, bytes_text, number_text, sums_by_key
 from spmd_core.machine import get_topology
-from spmd_core.search import Candidate, Ranked
+from spmd_core.search import Candidate, Ranked, score
 from spmd_core.surveys import search as words
 from spmd_core.words import KINDS as NAMES, RANGE, part_kind
 from spmd_lab.ui import links
@@ -19,9 +19,9 @@ from spmd_lab.ui.search.charts import short_name, times_of
 MOST_ROWS = 12  # of the best meshes
 MAY_NOT_FIT = "may not fit"
 _GROUPS = ("measured", "compiled", "estimated", MAY_NOT_FIT)  # of rows, in order
-_NEAR = 1.2  # times the best: what is further is drawn as far as the longest of these
+_FAR, _FEW = 3.0, 3  # times the best: what takes longer is no row beyond the first few
 _SEEN = 0.004  # of a bar: a thinner part is no color that a key could name
-_LONGEST = 1.3  # of an interval, in longest times: a longer one would leave the others no room
+_LONGEST = 1.3  # of an interval, in longest times: a longer one is drawn without an end
 _CALLED = NAMES | {"wait": "waiting"}  # for copies, and for stragglers
 
 
@@ -40,7 +40,7 @@ class RankedRow:
       name: its mesh and batch; `policy` what is saved, of a step.
       group: how its time is known.
       path: of the link that opens it.
-      end: of its bar, as a share of the longest; `low` and `high` of its interval.
+      end: of its bar, as a share of the axis; `low` and `high` of its interval.
       time: in words, and `span` of its interval.
       memory: in words; `filled`: the share of a device.
     """
@@ -61,16 +61,16 @@ class RankedRow:
 
 
 def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
-    """Returns the best of each of the first meshes, by how it is known and then by time; a bar or an
-    interval that is far longer than the others ends with the axis.
+    """Returns the best of each of the first meshes, by how it is known and then by time; an interval
+    that is far longer than the bars ends with the axis.
     """
-    best = [group[0].candidate for group in groups if group[0].candidate.seconds][:MOST_ROWS]
+    best = _near([group[0].candidate for group in groups if group[0].candidate.seconds])
     if not best:
         return []
     times, _, unit_name = times_of(best)
     spans = {each.number: _ends(each, times[each.number]) for each in best}
-    near = max(time for time in times.values() if time <= _NEAR * min(times.values()))
-    top = min(_LONGEST * near, max(high for _, high in spans.values())) or 1.0
+    longest = max(times.values())
+    top = min(_LONGEST * longest, max(longest, *(high for _, high in spans.values()))) or 1.0
     is_many = len({each.target for each in best}) > 1
     first, *others = best
     rows = []
@@ -84,7 +84,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
                 each.step.policy.words if each.step else "",
                 MAY_NOT_FIT if each.step and each.fits != "yes" else each.stage,
                 links.path(each.experiment, each.run, _screen(each)),
-                min(1.0, time / top),
+                time / top,
                 min(1.0, low / top),
                 min(1.0, high / top),
                 f"{_three(time)} {unit_name}",
@@ -95,6 +95,13 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
             )
         )
     return sorted(rows, key=lambda row: _GROUPS.index(row.group))
+
+
+def _near(best: Sequence[Candidate]) -> list[Candidate]:
+    """Those that one axis can hold: without what takes several times as long as the fastest."""
+    least = min((score(each) for each in best), default=0.0)
+    near = [each for at, each in enumerate(best) if at < _FEW or score(each) <= _FAR * least]
+    return near[:MOST_ROWS]
 
 
 def _ends(each: Candidate, time: float) -> tuple[float, float]:
@@ -179,7 +186,7 @@ def html(
 def _axis(rows: Sequence[RankedRow]) -> str:
     """Returns a row with three to seven round times at their places in the bars."""
     times, _, unit = times_of([row.candidate for row in rows])
-    top = min(times[row.candidate.number] / row.end for row in rows)  # a longer bar is shortened
+    top = times[rows[0].candidate.number] / rows[0].end
     power = 10 ** math.floor(math.log10(top / 3))
     step = max(each * power for each in (1, 2, 5) if each * power <= top / 3)
     ticks = [number * step for number in range(int(top / step) + 1)]
@@ -199,7 +206,10 @@ def _line(row: RankedRow, is_best: bool, base: str) -> str:
         f'title="{escape(_CALLED[part.kind])} {part.share:.1%}"></i>'
         for part in row.parts
     )
-    reach = f'<u style="left:{row.low:.1%};width:{row.high - row.low:.1%}"></u>' if row.span else ""
+    high = row.end * _ends(row.candidate, 1.0)[1]
+    is_open = ' class="open"' if high > 1 + 1e-9 else ""
+    ends = f"left:{row.low:.1%};width:{row.high - row.low:.1%}"
+    reach = f'<u{is_open} style="{ends}"></u>' if row.span else ""
     gauge = f'<i class="gauge"><i style="width:{min(1.0, row.filled):.1%}"></i></i>'
     return (
         f'<tr class="row{" first" * is_best}"><th scope="row">{name}<small>{escape(row.policy)}</small></th>'

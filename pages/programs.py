@@ -56,7 +56,8 @@ if not refusal and not misfit:
     door.keep_changes(before, experiment)
     what_if.begin("programs", before, experiment)
 wrong = result.judged(experiment, run, before)
-verb = "Compile and predict" if experiment.place.is_absent else "Run"
+verb = "Recompile" if wrong.compiled else "Compile and predict"
+verb = verb if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     is_example = door.is_example(program)
@@ -88,7 +89,7 @@ elif pressed:
     live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
 result.card(wrong, experiment, can_run)
-details = result.answer(status) if status else None
+details = result.answer(status, wrong) if status else None
 changes = st.container()
 result.findings(wrong)
 if details:
@@ -102,4 +103,4 @@ links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds
     with changes:
-        what_if.so_far("programs", before, experiment)
+        what_if.so_far("programs", before, experiment, wrong.has_told_all)

@@ -18,6 +18,7 @@ from spmd_core.advice.fixes import (
     specs_words,
     what_if_words,
 )
+from spmd_core.advice.limits import clean_words, waiting
 from spmd_core.advice.nearest import (
     arguments,
     changes,
@@ -63,6 +64,7 @@ __all__ = [
     "change_words",
     "changes",
     "check",
+    "clean_words",
     "compiled_beside",
     "compiled_findings",
     "confirmation",
@@ -92,6 +94,7 @@ __all__ = [
     "saved_bytes",
     "specs_words",
     "step_arrays",
+    "waiting",
     "what_if_words",
     "what_words",
     "with_sentence",

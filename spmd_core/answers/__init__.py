@@ -75,7 +75,16 @@ from spmd_core.answers.training_sheet import (
     training_table,
     tried_words,
 )
-from spmd_core.answers.what_if import PEAK, SENT, WHAT_IF, WORSE, WhatIf, small
+from spmd_core.answers.what_if import (
+    PEAK,
+    SENT,
+    STEP,
+    WHAT_IF,
+    WORSE,
+    WhatIf,
+    quantities,
+    small,
+)
 
 __all__ = [
     "ABOUT_EVEN",
@@ -90,6 +99,7 @@ __all__ = [
     "SERVING_LOADS",
     "SIZES",
     "SPLITS",
+    "STEP",
     "STRATEGIES",
     "WHAT_IF",
     "WORSE",
@@ -130,6 +140,7 @@ __all__ = [
     "points_table",
     "programs_table",
     "programs_words",
+    "quantities",
     "ranking_table",
     "samples_table",
     "search_lines",

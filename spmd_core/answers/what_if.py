@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod
-from typing import Any
+from typing import Any, TypeVar
 
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
 from spmd_core.answers.training_sheet import Figure
@@ -13,17 +13,20 @@ from spmd_core.base import (
     bytes_text,
     capital,
     change_text,
+    in_one_unit,
     numbered,
     scaled_text,
     seconds_text,
     span_text,
 )
 from spmd_core.experiment import Experiment, dtype_of, layout_of
+from spmd_core.facts import Estimate
 from spmd_core.program import CollectiveRow
 from spmd_core.results import Operation
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.sheets import EVERYWHERE, Sheet, text
 
+T = TypeVar("T")
 # of `bench.what_if`, programs x shardings: how many, with the kinds and axes of the compiled program,
 # and with its bytes within 2%; by the kind of a target
 _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
@@ -33,6 +36,7 @@ WORSE = (
     "A fix is worse where peak memory or step time rises. Where no time is known, the product of peak "
     "memory, matmul FLOPs and bytes sent decides: twice the bytes are worth half the memory or work."
 )
+Ends = tuple[T | None, T | None]  # before and after a change
 _FROM_NONE = 2.0  # times: what sends bytes where nothing was sent counts as twice
 PEAK, STEP, SENT = "Peak memory per device", "Estimated step", "Sent per device and step"
 WORK = "Matmul FLOPs per device"
@@ -132,22 +136,17 @@ class WhatIf:
     def figures(self) -> tuple[Figure, ...]:
         """Quantities before and after: bytes on a device, and the step's estimated time with its range."""
         was, now = self.programs
-        peak = was.peak_bytes, now.peak_bytes
-        rows: list[Figure] = []
-        if peak[0] and peak[1]:
-            rows.append(Figure(PEAK, change_text(*map(bytes_text, (peak[0], peak[1])))))
-        if was.predicted_s and now.predicted_s:
-            times = was.predicted_s, now.predicted_s
-            ends = change_text(*(seconds_text(each.estimate) for each in times))
-            spans = change_text(*(span_text(each.low, each.high) for each in times))
-            rows.append(Figure(STEP, ends, f"range {spans}"))
-        if any(self.total_bytes):
-            sent = change_text(*map(bytes_text, self.total_bytes))
-            rows.append(Figure(SENT, sent, NO_TIME * (not self.is_timed)))
-        if not self.is_timed and any(self.work or ()):
-            words = [scaled_text(each, "FLOP") for each in self.work or ()]
-            rows.append(Figure(WORK, change_text(*words)))
-        held = change_text(*map(bytes_text, self.argument_bytes))
+        moved = self.total_bytes if any(self.total_bytes) else (None, None)
+        rows = quantities(
+            (was.peak_bytes or None, now.peak_bytes or None),
+            (was.predicted_s, now.predicted_s),
+            moved,
+        )
+        if any(self.total_bytes) and not self.is_timed:
+            rows[-1] = rows[-1]._replace(more=NO_TIME)
+        if not self.is_timed and (work := self.work) and any(work):
+            rows.append(Figure(WORK, in_one_unit(*work, lambda each: scaled_text(each, "FLOP"))))
+        held = in_one_unit(*self.argument_bytes, bytes_text)
         return (*rows, Figure("Arguments per device", held))
 
     @property
@@ -244,7 +243,7 @@ class WhatIf:
             )
         kinds = {each.change: verb for each in self.rows if (verb := _VERBS.get(each.change))}
         changes = [f"{verb} {_most(self.rows, change)}" for change, verb in kinds.items()]
-        moved = change_text(*map(bytes_text, self.total_bytes))
+        moved = in_one_unit(*self.total_bytes, bytes_text)
         what = " and ".join(changes) or "no collective appears or vanishes"
         return f"{capital(what)}: {moved} per step and device."
 
@@ -280,6 +279,31 @@ class WhatIf:
                 for each in self.rows
             ],
         }
+
+
+def quantities(
+    peaks: Ends[int], times: Ends[Estimate], sent: Ends[int], has_now_alone: bool = False
+) -> list[Figure]:
+    """Returns figures of a step before and after a change, of those quantities that are known of both.
+
+    Args:
+      peaks: bytes of a device.
+      times: estimates of the step.
+      sent: bytes that a device sends in a step.
+      has_now_alone: also those that are known after the change alone.
+    """
+    rows: list[Figure] = []
+    for title, (was, now) in ((PEAK, peaks), (STEP, times), (SENT, sent)):
+        if now is None or (was is None and not has_now_alone):
+            continue
+        was = now if was is None else was
+        if isinstance(was, Estimate) and isinstance(now, Estimate):
+            ends = in_one_unit(was.estimate, now.estimate, seconds_text)
+            spans = change_text(*(span_text(each.low, each.high) for each in (was, now)))
+            rows.append(Figure(title, ends, f"range {spans}"))
+        elif isinstance(was, int) and isinstance(now, int):
+            rows.append(Figure(title, in_one_unit(was, now, bytes_text)))
+    return rows
 
 
 def small(title: str) -> str:

@@ -1,7 +1,7 @@
 """Sizes, durations and values of arrays as text."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -14,6 +14,15 @@ _BYTE_STEPS = tuple(
 _DECIMAL_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PLURALS = ((r"xis$", "xes"), (r"(ch|sh|s|x)$", r"\1es"), (r"([^aeiou])y$", r"\1ies"))
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_UNITS = {
+    name: step
+    for step, name in (
+        *_BYTE_STEPS,
+        *_SECOND_STEPS,
+        *((step, f"{prefix}FLOP") for step, prefix in _DECIMAL_STEPS),
+    )
+}
+_APART = 100  # times: quantities further apart have a unit each
 
 
 def bytes_text(count: float | None) -> str:
@@ -82,6 +91,23 @@ def change_text(was: str, now: str) -> str:
     ('12.6 → 6.1 GiB', '1.2 s → 800 ms', '3')
     """
     return between(was, now, " → ")
+
+
+def in_one_unit(was: float, now: float, text: Callable[[float], str]) -> str:
+    """Returns two quantities as a change, both in the unit of the larger; each in its own where they
+    are over 100 times apart.
+
+    >>> in_one_unit(2.8 * 2**30, 708.5 * 2**20, bytes_text), in_one_unit(2**40, 2**20, bytes_text)
+    ('2.8 → 0.69 GiB', '1.0 TiB → 1.0 MiB')
+    >>> in_one_unit(0.0262, 0.00967, seconds_text), in_one_unit(1.2, 0.8, seconds_text)
+    ('26.2 → 9.67 ms', '1.2 → 0.8 s')
+    """
+    large, small = max(was, now), min(was, now)
+    unit = text(large).rpartition(" ")[2]
+    if small * _APART < large or text(small).endswith(f" {unit}"):
+        return change_text(text(was), text(now))
+    less = f"{small / _UNITS.get(unit, 1.0):.2g} {unit}"
+    return change_text(*(text(each) if each == large else less for each in (was, now)))
 
 
 def between(low: str, high: str, by: str = " to ") -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from spmd_core.advice import (
     KINDS,
     all_findings,
+    clean_words,
     compiled_beside,
     compiled_findings,
     grouped_findings,
@@ -136,14 +137,12 @@ def _lines(
 ) -> list[str]:
     rows = [("argument", "shape", "dtype", "spec", "a device", "copies")]
     rows += [_row(each) for each in program.arguments()]
+    listed = all_findings(program, compiled)
     return [
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
-        *(
-            line
-            for each in all_findings(program, compiled)
-            for line in _finding(each, file, target)
-        ),
+        *(line for each in listed for line in _finding(each, file, target)),
+        *([] if listed else [clean_words(compiled)]),
         "",
         *table(rows, numbers=(4, 5)),
         "",

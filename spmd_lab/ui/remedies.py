@@ -113,18 +113,29 @@ def offered(result: Result, names: Sequence[str] | None = None) -> list[str]:
     ]
 
 
-def offer(result: Result, tab: str) -> None:
-    """Draws a button under the verdict, which has changes tried and opens the tab that shows them;
-    nothing where they were tried, or nothing communicates.
+def offer(result: Result, tab: str, is_first: bool = False) -> bool:
+    """Draws a button under the verdict, which has changes tried and opens the tab that shows them, if
+    they are in one; False where they were tried, or nothing communicates.
     """
-    is_new = running.find(lab(), result.run) is None and running.known(lab(), result.run) is None
-    if not (is_new and offered(result)):
-        return
+    if is_begun(result) or not offered(result):
+        return False
     if st.button(
-        "Try changes", key="remedies:offer", icon=":material/build:", help=tries_words(result)
+        "Try changes",
+        type="primary" if is_first else "secondary",
+        key="remedies:offer",
+        icon=":material/build:",
+        help=tries_words(result),
     ):
-        choices.turn(choices.TAB, tab)
+        if tab:
+            choices.turn(choices.TAB, tab)
         _begin(result)
+    return True
+
+
+def is_begun(result: Result) -> bool:
+    """Returns True if changes are being tried, or were."""
+    is_at_work = running.find(lab(), result.run) is not None
+    return is_at_work or running.known(lab(), result.run) is not None
 
 
 def _ask(label: str, result: Result) -> None:

@@ -12,28 +12,29 @@ import streamlit as st
 from spmd_core.advice import (
     COST_TIME,
     all_findings,
+    clean_words,
     copied_bytes,
     costs_words,
     held_bytes,
     held_twice,
     saved_bytes,
 )
-from spmd_core.answers import PEAK, SENT, WORSE, Figure, WhatIf, small
+from spmd_core.answers import PEAK, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, change_text, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
-from spmd_core.results import StepFinding, StrategyResult
+from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago
 from spmd_core.workloads import Described, Program, matches
-from spmd_lab.ui import cards, live, remedies, state
+from spmd_lab.ui import cards, live, state
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, fix, peak, treemap
+from spmd_lab.ui.programs import arrays, compiled, fix, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
@@ -73,6 +74,8 @@ class Wrong:
       held: bytes of a device as it is, then with the fix of each and of those before it.
       capacity: bytes of HBM; 0 of attached devices.
       compiled: the program's own result.
+      result: the prediction that it is of; None of attached devices.
+      when: how long ago that was.
     """
 
     program: Program
@@ -81,6 +84,18 @@ class Wrong:
     held: Sequence[int]
     capacity: int
     compiled: StrategyResult | None
+    result: Result | None = None
+    when: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """Returns True if nothing is wrong with the compiled program."""
+        return self.compiled is not None and not self.fixes.listed and not self.is_worse
+
+    @property
+    def has_told_all(self) -> bool:
+        """Returns True if the card has the figures of all changes since the program was opened."""
+        return not self.fixes.listed and not self.is_worse and self.change is not None
 
     @property
     def is_worse(self) -> bool:
@@ -94,8 +109,10 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     """
     program = experiment.exported
     assert program is not None
-    compiled = _compiled_of(find(run) if run else None, experiment)
-    fixes = fix.judged(partial(all_findings, program, compiled))
+    status = find(run) if run else None
+    found = _compiled_of(status, experiment)
+    own = found.strategies["auto"] if found else None
+    fixes = fix.judged(partial(all_findings, program, own))
     is_absent = experiment.place.is_absent
     return Wrong(
         program=program,
@@ -103,7 +120,9 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         change=fix.changed(before),
         held=_held([each for each in fixes.listed if not fixes.is_spent(each)], program),
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
-        compiled=compiled,
+        compiled=own,
+        result=found if is_absent and own and own.prediction else None,
+        when=ago(status.finished_at or status.submitted_at) if status else "",
     )
 
 
@@ -152,26 +171,39 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """
     fixes, held, capacity = wrong.fixes, wrong.held, wrong.capacity
     room = f"of {bytes_text(capacity)} HBM" if capacity else ""
-    is_told = wrong.is_worse or not (fixes.listed or wrong.compiled)
-    change = wrong.change if is_told else None
-    shown = change or fixes.known
+    shown = wrong.change if wrong.is_worse or not fixes.listed else fixes.known
     with st.container(key="answer-wrong"):
-        badges = cards.headline(plain(_headline(wrong)))
-        if wrong.compiled and not change:
-            badges.badge("Compiled", icon=":material/check:", color="green")
+        row = cards.headline(plain(_headline(wrong)))
+        if wrong.is_finished:
+            row.badge("Compiled", icon=":material/check:", color="green")
         elif shown:
-            badges.badge(plain(shown.made), icon=":material/bolt:", color="orange")
-            with cards.how_sure(badges):
-                st.markdown(plain(" ".join(filter(None, (shown.agreement, WORSE)))))
+            row.badge(plain(shown.made), icon=":material/bolt:", color="orange")
+        if wrong.result or shown:
+            with cards.how_sure(row):
+                _sure(wrong, shown)
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
-        if figures and not change:
+        if figures and fixes.listed and not wrong.is_worse:
             _bars(held, peaks, capacity)
+        if wrong.is_finished and wrong.compiled:
+            compiled.limits(wrong.compiled)
+        elif wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
+            st.markdown(f":red[:material/error: {plain(misfit)}.]")
         fix.refused()
         if fixes.listed and fixes.is_spent(fixes.listed[0]):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
+
+
+def _sure(wrong: Wrong, shown: WhatIf | None) -> None:
+    """Draws what the figures of the card rest on."""
+    if shown:
+        opened = "As it was opened: " * wrong.is_finished
+        made = [f"{opened}{small(shown.made)}."] if opened else []
+        st.markdown(plain(" ".join(filter(None, (*made, shown.agreement, WORSE)))))
+    if wrong.result:
+        compiled.sure(wrong.result, wrong.when)
 
 
 def _figures(
@@ -181,29 +213,21 @@ def _figures(
     the change, else what arguments take.
     """
     listed, held = wrong.fixes.listed, wrong.held
+    if wrong.is_finished and wrong.compiled:
+        return compiled.figures(wrong.compiled, shown, room), []
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
         figures = [
             each._replace(more=each.more or room * (each.title == PEAK))
             for each in sorted(shown.figures[:-1], key=lambda each: each.title not in shown.raised)
         ]  # first what is worse, which the headline names
         return figures, [each.peak_bytes for each in shown.programs]
-    if wrong.compiled and not (listed and wrong.fixes.offered):
+    if wrong.compiled and not wrong.fixes.offered:
         memory = wrong.compiled.memory_bytes
-        return _of_compiled(wrong.compiled, room), [memory.peak if memory else None]
+        return compiled.figures(wrong.compiled, None, room), [memory.peak if memory else None]
     if not listed or listed[0].kind in COST_TIME or wrong.fixes.is_spent(listed[0]):
         return [], [None, None]
     change = _change(held[0], held[min(1, len(held) - 1)])
     return [Figure("Held on each device", change, room)] if change else [], [None, None]
-
-
-def _of_compiled(compiled: StrategyResult, room: str) -> list[Figure]:
-    """Returns the figures of a compiled program that nothing mends."""
-    memory, moved = compiled.memory_bytes, compiled.collectives
-    figures = [Figure(PEAK, bytes_text(memory.peak), room)] if memory and memory.peak else []
-    if moved is not None:
-        sent = sum(each.bytes * each.times for each in moved)
-        figures.append(Figure(SENT, bytes_text(sent)))
-    return figures
 
 
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
@@ -213,9 +237,16 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if not is_worse or fix.waits():
             if listed and listed[0].kind == "missing_donation" and not fix.waits():
                 _donate(listed[0], "first")
-            elif not fix.offer(wrong.fixes, wrong.program) and not wrong.compiled:
-                compile_button(experiment, "card", can_compile, is_first=True)
+            elif not fix.offer(wrong.fixes, wrong.program):
+                _after_fixes(wrong, experiment, can_compile)
         fix.undo(is_first=is_worse)
+
+
+def _after_fixes(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
+    if not wrong.compiled:
+        compile_button(experiment, "card", can_compile, is_first=True)
+    elif wrong.result and wrong.is_finished:
+        compiled.next_steps(wrong.result, experiment)
 
 
 def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
@@ -302,15 +333,15 @@ def _saves(each: StepFinding, at: int, saved: int, fixes: fix.Fixes) -> str:
     return "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
 
 
-def _first(listed: Sequence[StepFinding], compiled: StrategyResult | None = None) -> str:
+def _first(listed: Sequence[StepFinding], of: StrategyResult | None = None) -> str:
     if not listed:
-        return "Nothing stands out." if compiled else "Nothing stands out in its arguments."
+        return clean_words(of)
     first = listed[0]
     has_others = first.kind == "replicated" and len(first.specs) > 1
     sentence = _TITLES[first.kind][1].format(
         f"{_arrays(first)}{' and its optimizer state' * has_others}"
     )
-    costs = costs_words(first.kind, first.path, compiled) if compiled else ""
+    costs = costs_words(first.kind, first.path, of) if of else ""
     return f"{sentence.removesuffix('.')}: {costs}." if costs else sentence
 
 
@@ -395,25 +426,29 @@ def stored(experiment: Experiment) -> str | None:
     return runs[0].run
 
 
-def _compiled_of(status: RunStatus | None, experiment: Experiment) -> StrategyResult | None:
-    """What a run compiled of an experiment; None of another's, and where it did not get so far."""
+def _compiled_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
+    """The result of a run that compiled an experiment; None of another's, and where it did not get
+    so far.
+    """
     if status is None or not status.is_over or status.experiment != experiment:
         return None
     result = lab().result(status.run)
-    compiled = result.strategies.get("auto") if result else None
-    return compiled if compiled and compiled.status == "ok" else None
+    own = result.strategies.get("auto") if result else None
+    return result if own and own.status == "ok" else None
 
 
-def answer(status: RunStatus) -> Callable[[], None]:
-    """Draws the answer of a run, as Predict and Compare do; returns what draws its details."""
-    when = ago(status.finished_at or status.submitted_at)
+def answer(status: RunStatus, wrong: Wrong) -> Callable[[], None]:
+    """Draws the answer of a run, as Predict and Compare do, but what the card has; returns what draws
+    its details.
+    """
     if status.compile_only:
         return partial(_compiled_only, status)
     if status.experiment.place.is_absent:
-        return _predicted(status, when)
+        return _predicted(status, wrong)
     view = views.view(status.run)
     if view is None:
         return lambda: None
+    when = ago(status.finished_at or status.submitted_at)
     comparison.headline(view, when, lab().result(status.run))
     labels.draw(status.run)
     return partial(questions.draw, view)
@@ -430,19 +465,12 @@ def _compiled_only(status: RunStatus) -> None:
         draw_table(view.collectives)
 
 
-def _predicted(status: RunStatus, when: str) -> Callable[[], None]:
+def _predicted(status: RunStatus, wrong: Wrong) -> Callable[[], None]:
+    if wrong.result is not None:
+        compiled.changes(wrong.result)
+        return partial(compiled.details, wrong.result, status)
     result = prediction.result_of(status, status.experiment)
-    if result is None:
-        return lambda: None
-    rows = prediction.headline(result, when)
-    labels.draw(status.run)
-    chosen = prediction.choose(result)
-    if chosen is None:
-        return lambda: None
-    prediction.numbers(result, chosen, when, *rows)
-
-    def details() -> None:
-        prediction.details(result, chosen)
-        remedies.draw(result, [chosen])
-
-    return details
+    if result is not None:
+        prediction.headline(result, ago(status.finished_at or status.submitted_at))
+        labels.draw(status.run)
+    return lambda: None

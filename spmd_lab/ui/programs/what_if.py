@@ -55,8 +55,10 @@ def draw(screen: str, before: Experiment, after: Experiment) -> None:
             _follow(before, after)
 
 
-def so_far(screen: str, before: Experiment, after: Experiment) -> None:
-    """Draws, folded under its figures, what all changes of a program do to what it requests."""
+def so_far(screen: str, before: Experiment, after: Experiment, is_told: bool = False) -> None:
+    """Draws, folded under its figures, what all changes of a program do to what it requests.
+    `is_told`: the card above has the figures.
+    """
     try:
         with st.spinner("Propagating…"):
             answer = as_viewer(lab().what_if_now, before, after)
@@ -64,7 +66,8 @@ def so_far(screen: str, before: Experiment, after: Experiment) -> None:
         shell.refusal(str(error))
         return
     told = "; ".join(f"{small(each.title)} {each.value}" for each in answer.figures[:-1])
-    label = f"**Since it was opened:** {plain(told)}" if told else "**Since it was opened**"
+    figures = f" {plain(told)}" if told and not is_told else f" {plain(_specs_words(after))}"
+    label = f"**Since it was opened:**{figures}"
     with st.expander(label, icon=":material/difference:", key="what_if"):
         st.markdown(plain(answer.headline))
         if last := _since_last(screen, before, after):
@@ -73,6 +76,11 @@ def so_far(screen: str, before: Experiment, after: Experiment) -> None:
         _changes(answer)
     if answer.is_propagated:
         _follow(before, after)
+
+
+def _specs_words(experiment: Experiment) -> str:
+    """Returns how many specs a program was given."""
+    return f"{numbered(len(experiment.to_json()['specs'] or ()), 'spec')} changed"
 
 
 def _since_last(screen: str, before: Experiment, after: Experiment) -> str:

@@ -15,18 +15,21 @@ from bench import planted_accidents
 from bench.exported import abstract_mesh, sgd_step, written
 from bench.lost_batches import PLANTED
 from spmd_core import history
-from spmd_core.advice import all_findings, gate_words, over_most
+from spmd_core.advice import all_findings, clean_words, gate_words, over_most
 from spmd_core.answers import WhatIf
 from spmd_core.base import WorkerError
+from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
-from spmd_core.facts import Estimate
+from spmd_core.facts import Bounds, Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.lab import Lab
+from spmd_core.results import MemoryBytes, StrategyResult
 from spmd_core.runs.events import Partitioned
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.programs import arrays, door, peak, result, treemap
 from tests.layers import ROOT
+from tests.ui.predictions import TOO_LARGE, predicted, store
 
 PARSER = programs._parser  # that of a dashboard
 pytestmark = pytest.mark.usefixtures("read_here")
@@ -472,7 +475,7 @@ def test_a_program_that_nobody_compiled_is_not_called_clean(data_folder):
     test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
     test.query_params["experiment"] = link.encode(as_exported(described))
     test.switch_page("pages/programs.py").run()
-    assert "Nothing stands out in its arguments." in headline(test)
+    assert "Nothing wrong in its arguments." in headline(test)
     assert any("Compile it to check its batch and its work" in e.value for e in test.caption)
 
 
@@ -513,7 +516,7 @@ def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch
             break
         time.sleep(0.1)
         screen.run()
-    assert "Nothing stands out in its arguments." in headline(screen)
+    assert "Nothing wrong in its arguments." in headline(screen)
     assert "Matmul FLOPs per device 33.6 → 8.39 MFLOP" in figures(screen)
 
 
@@ -779,3 +782,66 @@ def test_state_on_the_host_is_no_hbm_and_its_return_to_the_device_is_what_is_wro
     (held,) = [each.value for each in screen.markdown if "Held on each device" in each.value]
     assert "1.0 MiB, 512.0 KiB on the host" in held.replace("\\", "")
     assert headline(screen).endswith("Each call moves opt_state to another memory.")
+
+
+def waits(seconds):
+    """A prediction of a step of 10 ms, so much of which waits for an all-reduce over `data`."""
+    moved = Collective.model_validate(
+        {
+            "kind": "all-reduce",
+            "axes": ["data"],
+            "bytes": 1 << 20,
+            "count": 1,
+            "exposed_s": seconds,
+        }
+    )
+    memory = PredictedMemory(peak=3 << 28, capacity=1 << 34)
+    return Prediction(
+        fits=True,
+        memory_bytes=memory,
+        predicted_s=Estimate(low=0.009, estimate=0.010, high=0.011),
+        bounds_s=Bounds(overlapped=0.010 - seconds, sequential=0.010),
+        shares_s={"matmul": 0.010 - seconds, "wait: all-reduce": seconds},
+        collectives=(moved,),
+    )
+
+
+def test_a_program_in_which_nothing_is_wrong_is_told_by_what_limits_its_step(data_folder, capsys):
+    of = lambda seconds: StrategyResult(status="ok", prediction=waits(seconds))  # noqa: E731
+    assert clean_words(None) == "Nothing wrong in its arguments."
+    all_reduce = "Nothing wrong in its specs; 60% of the step waits for all-reduce over data."
+    assert clean_words(of(0.006)) == all_reduce
+    assert clean_words(of(0.0005)) == "Nothing wrong in its specs; the step is compute-bound."
+    assert clean_words(StrategyResult(status="ok", prediction=TOO_LARGE)) == (
+        "Nothing wrong in its specs; 20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much."
+    )
+    taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    program = Program(taken, taken.mesh)
+    assert all_reduce in command._lines(program, of(0.006))
+
+
+def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(screen, data_folder):
+    taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    experiment = as_exported(taken).vary(target="tpu:v5e:2x4")
+    collectives = waits(0.006).collectives
+    result_ = predicted(experiment, auto=waits(0.006))
+    own = result_.strategies["auto"].model_copy(
+        update={
+            "collectives": collectives,
+            "memory_bytes": MemoryBytes(peak=3 << 28),
+        }
+    )
+    store(data_folder, result_.model_copy(update={"strategies": {"auto": own}}))
+    screen.query_params["experiment"] = link.encode(experiment)
+    screen.run()
+    assert not screen.exception
+    assert "60% of the step waits for all-reduce over data." in headline(screen)
+    assert headline(screen).count("Step time") == 0, "one card"
+    told = [each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body]
+    told = [" ".join(re.sub("<[^>]*>", " ", each).split()) for each in told]
+    first = "Peak memory per device 768.0 MiB of 15.8 GiB HBM Estimated step 10 ms"
+    assert [each for each in told if each.startswith(first)]
+    assert "10 ms as scheduled; 4 ms if all communication" in captions(screen)
+    main = [each.label for each in screen.button if each.proto.type == "primary"]
+    assert main == ["Try changes"]
+    assert "Recompile" in [each.label for each in screen.button]

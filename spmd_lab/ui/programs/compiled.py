@@ -1,0 +1,86 @@
+"""What a compiled program takes beside what it took as it was opened; what limits it, and what to try next."""
+
+import streamlit as st
+
+from spmd_core.advice import waiting
+from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
+from spmd_core.experiment import Experiment
+from spmd_core.results import Result, StrategyResult
+from spmd_core.runs import RunStatus
+from spmd_core.terms import mfu_words
+from spmd_core.words import parts, predictions as words
+from spmd_lab.ui import next_step, remedies
+from spmd_lab.ui.charts import shares
+from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.notebook import labels
+from spmd_lab.ui.predict import prediction
+from spmd_lab.ui.programs import better
+
+
+def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure]:
+    """Returns the figures of a compiled program, beside those of it as it was opened where it was
+    changed. `room`: of how much memory.
+    """
+    was = change.programs[0] if change else None
+    sent = change.total_bytes[0] if change else None
+    memory, moved, predicted = of.memory_bytes, of.collectives, of.prediction
+    now = None if moved is None else sum(each.bytes * each.times for each in moved)
+    rows = quantities(
+        (was.peak_bytes if was else None, memory.peak if memory else None),
+        (was.predicted_s if was else None, predicted.predicted_s if predicted else None),
+        (sent, now),
+        has_now_alone=True,
+    )
+    more = {PEAK: f"{'as opened → now, ' * bool(change)}{room}".removesuffix(", ")}
+    if predicted and (mfu := mfu_words(predicted.mfu, predicted.mfu_causal)):
+        more[STEP] = f"at {mfu}"
+    return [each._replace(more=more.get(each.title, each.more)) for each in rows]
+
+
+def limits(of: StrategyResult) -> None:
+    """Draws where the time of a predicted step goes, and its bounds."""
+    if (predicted := of.prediction) is None or predicted.predicted_s is None:
+        return
+    st.html(shares.split_bar(parts(predicted)))
+    if bounds := words.bounds_words(predicted):
+        st.caption(plain(bounds))
+
+
+def misfit_words(of: StrategyResult) -> str:
+    """Returns by how much a predicted program does not fit; "" where it does."""
+    predicted = of.prediction
+    return words.held_words(predicted) if predicted and not predicted.fits else ""
+
+
+def sure(result: Result, when: str) -> None:
+    """Draws the numbers of a prediction, its interval, and what it rests on."""
+    (name,) = result.strategies
+    with st.container(key="wide"):
+        row = st.container()
+        prediction.numbers(result, name, when, row, row)
+        made = f"Compiled by XLA, JAX {result.environment.jax}, {when}: run {result.run}."
+        st.caption(plain(made))
+
+
+def next_steps(result: Result, experiment: Experiment) -> None:
+    """Draws what to try next with a program in which nothing is wrong: changes that would remove what
+    it waits for, else other meshes and specs.
+    """
+    (of,) = result.strategies.values()
+    waits = of.prediction is not None and waiting(of.prediction) > 0
+    is_offered = waits and remedies.offer(result, "", is_first=True)
+    better.offer(experiment, is_first=not is_offered)
+    next_step.draw(result, st.container(width="content"))
+
+
+def changes(result: Result) -> None:
+    """Draws the changes that were tried, and how far they are."""
+    if remedies.is_begun(result):
+        remedies.draw(result, list(result.strategies))
+
+
+def details(result: Result, status: RunStatus) -> None:
+    """Draws the tabs of a prediction, and the names of its run."""
+    (name,) = result.strategies
+    prediction.details(result, name)
+    labels.draw(status.run)

@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.advice import program_headline
 from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
-from spmd_lab.ui import links, live, shell, state
+from spmd_lab.ui import links, live, shell, state, style
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import (
@@ -27,6 +27,7 @@ from spmd_lab.ui.programs import (
 share = shell.open_page("programs")
 experiment = state.experiment("programs")
 program = experiment.exported
+style.to_top(state.acts("programs"))
 if program is None:
     st.title(shell.QUESTIONS["programs"], anchor=False)
     left, right = st.columns([2, 3], gap="large")
@@ -98,7 +99,7 @@ constrain.draw(program)
 arrays.tables(program)
 if not refusal and not misfit:
     better.draw(experiment)
-    gate.draw(experiment, [*wrong.fixes.listed])
+    gate.draw(experiment, result.of_file(before), [*wrong.fixes.listed])
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds

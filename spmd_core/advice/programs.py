@@ -62,7 +62,9 @@ def grouped_findings(program: Program, refuted: Refuted = ()) -> list[StepFindin
         first, *others = group
         specs = mending(group, program, refuted)
         total = first.bytes_per_device + sum(each.bytes_per_device for each in others)
-        many = f"; {len(others)} more like it, {bytes_text(total)} a device in all"
+        many = f"; {len(others)} more like it"
+        if first.kind != "rule":  # of which the fix saves another part
+            many += f", {bytes_text(total)} a device in all"
         sentence = finding_words(first, program, specs) + (many if others else "")
         listed_findings.append(
             StepFinding(

@@ -174,6 +174,17 @@ class WhatIf:
         return (*listed, *(risen if is_worse else ()))
 
     @property
+    def costs(self) -> str:
+        """What rises though it is not worse, before and after; "" where nothing does."""
+        times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
+        peaks = tuple(each.peak_bytes or 0 for each in self.programs)
+        ends = {PEAK: peaks, STEP: times if self.is_timed else (0, 0), SENT: self.total_bytes}
+        ends[WORK] = self.work or (0, 0)
+        values = {each.title: each.value for each in self.figures}
+        risen = [title for title, (was, now) in ends.items() if now > was and "→" in values[title]]
+        return "; ".join(f"{small(title)} {values[title]}" for title in risen)
+
+    @property
     def verdict(self) -> str:
         """What is worse, before and after, then the other figures; "" where nothing is."""
         if not self.raised:

@@ -159,6 +159,16 @@ def note_change(screen: str, before: Experiment, after: Experiment, beside: obje
     set_aside(screen, "changes", (*kept, (before, after, beside))[-_UNDONE:])
 
 
+def acts(screen: str) -> int:
+    """How often the viewer gave a screen another experiment than by its fields."""
+    return aside(screen, "acts") or 0
+
+
+def note_act(screen: str) -> None:
+    """Count what gives a screen another experiment than by its fields."""
+    set_aside(screen, "acts", acts(screen) + 1)
+
+
 def before_change(screen: str) -> Experiment | None:
     """The experiment before the last change that was kept; None where the screen shows another one
     since.
@@ -171,6 +181,7 @@ def undo(screen: str) -> Any:
     """Show the experiment before the last change again; returns what was kept beside the change."""
     if (before := before_change(screen)) is None:
         return None
+    note_act(screen)
     *kept, (_, _, beside) = aside(screen, "changes")
     set_aside(screen, "changes", tuple(kept))
     replace(screen, before)

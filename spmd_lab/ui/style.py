@@ -93,7 +93,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-held {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
 .st-key-days h2 {{ display: flex; column-gap: 0.5rem; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
-.st-key-findings h2 small {{ font-size: 0.93rem; width: 26.2rem; text-align: left; }}
+.st-key-findings h2 small {{ font-size: 0.93rem; width: 28.9rem; text-align: left; }}
 .st-key-days h2 small:first-of-type {{ text-align: left; }}
 .st-key-days h2 small:nth-of-type(2) {{ margin-left: auto; width: 20rem; text-align: left; }}
 .st-key-days h2 small:nth-of-type(3) {{ width: 11rem; }}
@@ -460,6 +460,18 @@ def evidence(kind: str, words: str = "") -> None:
 def evidence_badge(kind: str) -> str:
     """Returns that badge as Markdown."""
     return f":{_EVIDENCE[kind]}-badge[{plain(IN_FULL.get(kind, kind))}]"
+
+
+def to_top(act: int) -> None:
+    """Scrolls a screen to its top once the number of what the viewer did there is another one: its
+    answer is there. It must be drawn at one place of a screen, always.
+    """
+    script = (
+        f"if ((window.spmdAct ?? {act}) !== {act}) "
+        "document.querySelector('[data-testid=\"stMain\"]').scrollTo(0, 0);"
+        f"window.spmdAct = {act};"
+    )
+    st.html(f"<script>{script}</script>", unsafe_allow_javascript=True)
 
 
 def draw(fields: str) -> None:

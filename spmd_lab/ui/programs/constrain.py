@@ -44,6 +44,7 @@ def give(specs: Mapping[str, object]) -> None:
     if shell.done(lambda: _replace(changed(specs))):
         after = state.experiment("programs")
         state.note_change("programs", before, after)
+        state.note_act("programs")
         state.set_aside("programs", OPENED, after.id)  # by a press: no link was followed
         st.rerun()
 

@@ -31,6 +31,7 @@ def open_program(described: Described) -> None:
 
 def _show(experiment: Experiment) -> None:
     state.replace(SCREEN, experiment)
+    state.note_act(SCREEN)
     state.set_aside(SCREEN, constrain.OPENED, experiment.id)
     state.set_run(SCREEN, None)
     state.set_notice(SCREEN, None)

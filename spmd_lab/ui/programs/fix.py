@@ -25,6 +25,7 @@ _WORSE = "worse_fix"  # aside: specs that were pressed and not used, with the co
 _WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
 _UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
 _UNDO = "Back to the specs before the last fix."
+COMPARE = "Compare and use its fix"  # the label of what is not compared yet
 Key = tuple[str, str]  # kind and path of a finding
 Tried = tuple[Specs, WhatIf]
 
@@ -138,9 +139,8 @@ def offer(fixes: Fixes, program: Program) -> bool:
     worse = fixes.worse.get(key(fixes.listed[0]), ())
     if compares(fixes, fixes.listed[0], program):
         return True
-    pressed = st.button(
-        f"Use {label(specs)}", type="primary", icon=":material/build:", key="mend", help=WORSE
-    )
+    named = f"Use {label(specs)}" if fixes.known else COMPARE
+    pressed = st.button(named, type="primary", icon=":material/build:", key="mend", help=WORSE)
     if fixes.known is None and is_opened():
         _follow(specs, "Comparing it with the program as it is…")
     elif fixes.known is None:
@@ -197,6 +197,20 @@ def changed(before: Experiment) -> WhatIf | None:
     return answer
 
 
+def told_costs(known: WhatIf | None) -> None:
+    """Draws what rises though it is no worse: with the fix that is offered, and by the last one."""
+    if known and known.costs:
+        st.caption(f":orange[**This fix costs:**] {plain(known.costs)}.", width="stretch")
+    before, now = state.before_change("programs"), state.experiment("programs")
+    if before is None:
+        return
+    with suppress(LabError):
+        if as_viewer(lab().is_partitioned, before, now):
+            last = as_viewer(lab().what_if, before, now)
+            if last.costs and not last.raised:
+                st.caption(f":orange[**The last fix cost:**] {plain(last.costs)}.")
+
+
 def waits() -> bool:
     """Returns True if pressed specs are being partitioned."""
     return _waits() is not None
@@ -240,6 +254,7 @@ def _settle(specs: Specs) -> None:
         others = [each for each in _tried() if each[0] != specs]
         state.set_aside("programs", _WORSE, (*others, (specs, answer)))
         state.set_aside("programs", constrain.OPENED, before.id)  # by a press
+        state.note_act("programs")
         st.rerun()
 
 

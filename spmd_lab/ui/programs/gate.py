@@ -8,9 +8,14 @@ from spmd_core.results import StepFinding
 from spmd_lab.ui.programs import door
 
 
-def draw(experiment: Experiment, listed: list[StepFinding]) -> None:
+def draw(experiment: Experiment, opened: list[StepFinding], listed: list[StepFinding]) -> None:
     """Draws the changed specs as code; the command that ends with 1 while the program has a finding,
-    and a test that expects its specs. `listed`: its findings.
+    and a test that expects its specs.
+
+    Args:
+      experiment: the program as it is changed.
+      opened: the findings of its file.
+      listed: those that are left.
     """
     if code := specs_words(experiment):
         with st.expander("The changed specs as code", icon=":material/code:", expanded=not listed):
@@ -19,9 +24,14 @@ def draw(experiment: Experiment, listed: list[StepFinding]) -> None:
         file = door.file_name(experiment)
         st.caption("Ends with 1 while the file has a finding:")
         st.code(gate_words(experiment, file), language="bash", wrap_lines=True)
-        if listed:
-            st.caption("The same, with those of today accepted:")
+        if opened:
+            st.caption(f"The same with what the file has today accepted ({len(opened)}):")
+            st.code(gate_words(experiment, file, opened), language="bash", wrap_lines=True)
+        if listed and listed != opened:
+            st.caption(
+                f"Once the changes are in your code and it is exported again ({len(listed)}):"
+            )
             st.code(gate_words(experiment, file, listed), language="bash", wrap_lines=True)
         if expected := expected_words(experiment):
-            st.caption("A test of pytest that fails where these specs are lost:")
+            st.caption("A test that fails where these specs are lost; `spmd_lab` brings its mark:")
             st.code(expected, language="python", wrap_lines=True)

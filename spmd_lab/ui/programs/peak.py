@@ -44,4 +44,4 @@ def _spans(held: int, peak: int | None, free: int) -> Iterator[tuple[str, int, s
         yield "temporary", (peak or held) - held, "temporary"
     else:
         yield "held", peak, "at the peak"
-    yield "free", max(free, 0), "left" if peak is None else "free"
+    yield "free", max(free, 0), "free or temporary" if peak is None else "free"

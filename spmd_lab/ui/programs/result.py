@@ -2,7 +2,8 @@
 as any other workload has.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -19,14 +20,13 @@ from spmd_core.advice import (
     held_twice,
     saved_bytes,
 )
-from spmd_core.answers import PEAK, WORSE, Figure, WhatIf, small
-from spmd_core.base import bytes_text, change_text, numbered
+from spmd_core.answers import PEAK, STEP, WORSE, Figure, WhatIf, small
+from spmd_core.base import bytes_text, change_text, in_one_unit, numbered
 from spmd_core.experiment import Experiment
-from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
-from spmd_core.terms import ago
+from spmd_core.terms import ago, listed as in_words
 from spmd_core.workloads import Described, Program, matches
 from spmd_lab.ui import cards, live, state
 from spmd_lab.ui.compare import comparison, questions, view as views
@@ -38,7 +38,9 @@ from spmd_lab.ui.programs import arrays, compiled, fix, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
-_IN_ORDER = "what each fix saves after those above it"
+_DONE = "donated."  # aside, before a program: arguments that its author donates by now
+_TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
+_ALONE = "what a press changes: about, before it is compared"
 _COMPILED = " Compiled, it keeps its batch and repeats no work."
 _NOT_COMPILED = " Compile it to check its batch and its work, too."
 # of each kind: its title, and what is wrong in plain words
@@ -112,13 +114,13 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     status = find(run) if run else None
     found = _compiled_of(status, experiment)
     own = found.strategies["auto"] if found else None
-    fixes = fix.judged(partial(all_findings, program, own))
+    fixes = fix.judged(partial(_not_done, program, own))
     is_absent = experiment.place.is_absent
     return Wrong(
         program=program,
         fixes=fixes,
         change=fix.changed(before),
-        held=_held([each for each in fixes.listed if not fixes.is_spent(each)], program),
+        held=[_held(None, program), *(_held(each, program) for each in fixes.listed[:1])],
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
         compiled=own,
         result=found if is_absent and own and own.prediction else None,
@@ -126,11 +128,18 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     )
 
 
+def of_file(before: Experiment) -> list[StepFinding]:
+    """Returns the findings of a program as it was opened."""
+    program = before.exported
+    return all_findings(program) if program else []
+
+
 def findings(wrong: Wrong) -> None:
     """Draws each finding with its fix, by what that saves; where the bytes of a device are."""
     program = wrong.program
     if wrong.fixes.listed:
         _findings(wrong)
+    done_in_code(program)
     arrays.picture_of(program)
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
@@ -149,17 +158,13 @@ def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
     listed = fixes.listed
     with st.container(key="findings", gap=None):
-        costs = f"saves, of {bytes_text(held[0])} held"
-        st.html(f'<h2>{_count(listed)}<small title="{_IN_ORDER}">{costs}</small></h2>')
+        st.html(f'<h2>{_count(listed)}<small title="{_ALONE}">its fix, on each device</small></h2>')
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
-            saved = 0 if fixes.is_spent(each) else held[at] - held[at + 1]
-            costs = _saves(each, at, saved, fixes)
-            is_above = not at and specs is not None and fixes.known is not None
-            if each.kind == "missing_donation" and 0 < saved < each.bytes_per_device:
-                saves = f"{each.sentence}, which saves {bytes_text(saved)} after the fixes above"
-                each = each.model_copy(update={"sentence": saves})
+            saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
+            costs = _saves(each, saved, fixes)
+            is_above = not at and specs is not None
             _finding(at, each, copied, costs, is_above, wrong)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
@@ -184,13 +189,14 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
-        if figures and fixes.listed and not wrong.is_worse:
+        if peaks and fixes.listed and not wrong.is_worse:
             _bars(held, peaks, capacity)
         if wrong.is_finished and wrong.compiled:
             compiled.limits(wrong.compiled)
         elif wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
         fix.refused()
+        fix.told_costs(None if wrong.is_worse else fixes.known)
         if fixes.listed and fixes.is_spent(fixes.listed[0]):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
@@ -224,10 +230,25 @@ def _figures(
     if wrong.compiled and not wrong.fixes.offered:
         memory = wrong.compiled.memory_bytes
         return compiled.figures(wrong.compiled, None, room), [memory.peak if memory else None]
+    if wrong.fixes.offered and fix.is_opened():
+        return [Figure(PEAK, "…", "being compared")], []
     if not listed or listed[0].kind in COST_TIME or wrong.fixes.is_spent(listed[0]):
         return [], [None, None]
-    change = _change(held[0], held[min(1, len(held) - 1)])
+    if peak_bytes := _peak(wrong):  # of which a donation gives about its bytes back
+        saved = peak_bytes - (held[0] - held[-1])
+        change = in_one_unit(peak_bytes, saved, bytes_text).replace("→ ", "→ about ")
+        return [Figure(PEAK, change, room)], [peak_bytes, saved]
+    change = _change(held[0], held[-1])
     return [Figure("Held on each device", change, room)] if change else [], [None, None]
+
+
+def _peak(wrong: Wrong) -> int | None:
+    """Returns the peak of the program as it is, where it was compiled or partitioned."""
+    memory = wrong.compiled.memory_bytes if wrong.compiled else None
+    known = [memory.peak if memory else None]
+    known += [wrong.change.programs[1].peak_bytes if wrong.change else None]
+    known += [wrong.fixes.known.programs[0].peak_bytes if wrong.fixes.known else None]
+    return next(filter(None, known), None)
 
 
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
@@ -237,6 +258,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if not is_worse or fix.waits():
             if listed and listed[0].kind == "missing_donation" and not fix.waits():
                 _donate(listed[0], "first")
+                _after_fixes(wrong, experiment, can_compile)
             elif not fix.offer(wrong.fixes, wrong.program):
                 _after_fixes(wrong, experiment, can_compile)
         fix.undo(is_first=is_worse)
@@ -253,12 +275,7 @@ def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
     """Returns why a run would not fit into the memory of this machine, which holds all devices; ""
     where it may. `free`: bytes that are free.
     """
-    memory = wrong.compiled.memory_bytes if wrong.compiled else None
-    change, asked = wrong.change, wrong.fixes.known
-    known = [memory.peak if memory else None]
-    known += [change.programs[1].peak_bytes if change else None]
-    known += [asked.programs[0].peak_bytes if asked else None]
-    peak = next(filter(None, known), wrong.held[0])
+    peak = _peak(wrong) or wrong.held[0]
     need = peak * experiment.device_count
     if not experiment.place.is_simulated or free is None or need <= free:
         return ""
@@ -290,23 +307,16 @@ def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> No
     st.html(peak.bars(rows, capacity))
 
 
-def _held(listed: Sequence[StepFinding], program: Program) -> list[int]:
+def _held(mended: StepFinding | None, program: Program) -> int:
     """Returns what a device holds of arguments and of results beside arguments that are not donated:
-    first as it is, then with each fix and those before it.
+    as it is, or with the fix of a finding.
     """
-    specs: dict[str, Spec] = {}
-    donated: list[str] = []
-    cast = 0
-    held = [held_bytes(program, specs, held_twice(program))]
-    for each in listed:
-        specs |= dict(each.specs)
-        if each.kind == "missing_donation":
-            donated.append(each.path)
-        elif not each.specs:
-            cast += saved_bytes(each, program)
-        twice = held_twice(program, donated)
-        held.append(held_bytes(program, specs, twice) - cast)
-    return held
+    if mended is None:
+        return held_bytes(program, {}, held_twice(program))
+    is_donated = mended.kind == "missing_donation"
+    twice = held_twice(program, [mended.path] * is_donated)
+    cast = 0 if mended.specs or is_donated else saved_bytes(mended, program)
+    return held_bytes(program, dict(mended.specs), twice) - cast
 
 
 def _change(was: int, now: int) -> str:
@@ -325,12 +335,17 @@ def _headline(wrong: Wrong) -> str:
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
 
 
-def _saves(each: StepFinding, at: int, saved: int, fixes: fix.Fixes) -> str:
-    """Returns what the fix of a finding saves: of the first its peak of memory, once that is known."""
-    if not at and fixes.known:
-        peak = next((of.value for of in fixes.known.figures if of.title == PEAK), "")
-        return f"peak {peak}" if peak else ""
-    return "time" if each.kind in COST_TIME else bytes_text(saved) * (saved > 0)
+def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
+    """Returns what a press on the fix of a finding changes: about what a device then holds less, of
+    its peak or its step once that is known.
+    """
+    is_time = each.kind in COST_TIME
+    if known := fixes.answers.get(fix.key(each)):
+        values = {of.title: of.value for of in known.figures}
+        if is_time and STEP in values:
+            return f"step {values[STEP]}"
+        return f"peak {values[PEAK]}" if PEAK in values else ""
+    return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)
 
 
 def _first(listed: Sequence[StepFinding], of: StrategyResult | None = None) -> str:
@@ -359,8 +374,10 @@ def _finding(
     is_above: bool,
     wrong: Wrong,
 ) -> None:
-    rest = each.sentence.removeprefix(each.path).strip()
-    words = coded(f"{rest}." if rest != each.sentence else as_sentence(rest))
+    is_compared = fix.key(each) in wrong.fixes.answers
+    sentence = each.sentence if is_compared else _TRY.sub("", each.sentence)
+    rest = sentence.removeprefix(each.path).strip()
+    words = coded(f"{rest}." if rest != sentence else as_sentence(rest))
     if copied and each.kind == "replicated":
         words += " " + plain(f"{bytes_text(copied)} of it, not donated, is held twice.")
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
@@ -370,7 +387,7 @@ def _finding(
         shown = words if each.kind == "unused_axis" else shown  # which name the axis
         more = words if is_headline else None
         st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
-        st.markdown(f"**{plain(costs)}**" if costs else "", width=130)
+        st.markdown(f"**{plain(costs)}**" if costs else "", width=170)
         with st.container(width=250):
             _fix(at, each, is_above, wrong)
 
@@ -387,21 +404,59 @@ def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
         st.caption(":material/arrow_upward: Above")
     elif at and fix.compares(fixes, each, wrong.program):
         return
-    elif specs and st.button(
-        f"Use {fix.words(specs)}", key=f"mend:{at}", width="stretch", disabled=fix.waits()
-    ):
-        fix.use(specs)
+    elif specs:
+        _use(at, each, specs, fixes)
     elif is_donated:
         _donate(each, str(at), "stretch")
 
 
+def _use(at: int, each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None:
+    is_compared = fix.key(each) in fixes.answers
+    label = f"Use {fix.words(specs)}" if is_compared else fix.COMPARE
+    tried = None if is_compared else f"{fix.label(specs)}: used if it is no worse."
+    if st.button(label, key=f"mend:{at}", width="stretch", disabled=fix.waits(), help=tried):
+        fix.use(specs)
+
+
 def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = "content") -> None:
-    """Draws a button that says how an argument is donated: no spec of it changes."""
+    """Draws a button that says how an argument is donated: no spec of it changes; and one that takes
+    it as done there.
+    """
     name = each.path.partition("/")[0]
-    kind: Literal["primary", "secondary"] = "primary" if key == "first" else "secondary"
-    with st.popover(f"Donate {plain(name)}", key=f"donate:{key}", width=width, type=kind):
+    with st.popover(f"Copy the line for {plain(name)}", key=f"donate:{key}", width=width):
         st.caption("In the call of `jax.jit`:")
         st.code(f'donate_argnames=("{name}",)', language="python", width="content")
+        if st.button("Done in my code", icon=":material/check:", key=f"donated:{key}"):
+            kept = state.experiment("programs").program
+            state.set_aside("programs", f"{_DONE}{kept}", (*_donated(kept), each.path))
+            state.note_act("programs")
+            st.rerun()
+
+
+def _donated(program: str | None) -> tuple[str, ...]:
+    """Returns the arguments of a program that its author says to donate since it was exported."""
+    return state.aside("programs", f"{_DONE}{program}") or ()
+
+
+def _not_done(
+    program: Program, of: StrategyResult | None, refuted: Collection[fix.Specs]
+) -> list[StepFinding]:
+    done = _donated(program.described.program)
+    is_done = lambda each: each.kind == "missing_donation" and each.path in done  # noqa: E731
+    return [each for each in all_findings(program, of, refuted) if not is_done(each)]
+
+
+def done_in_code(program: Program) -> None:
+    """Draws what is done in the author's code alone, which no figure of the file has, and a button
+    that takes it back.
+    """
+    if done := _donated(program.described.program):
+        with st.container(horizontal=True, vertical_alignment="center", key="done-in-code"):
+            words = f"{in_words(done)} donated in your code: export it again for its figures."
+            st.caption(f":material/check: {plain(words)}", width="content")
+            key = f"{_DONE}{program.described.program}"
+            take_back = partial(state.set_aside, "programs", key, None)
+            st.button("Take back", key="donated:undo", type="tertiary", on_click=take_back)
 
 
 def example(described: Described) -> None:

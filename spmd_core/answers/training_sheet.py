@@ -50,6 +50,7 @@ class Figure(NamedTuple):
     value: str
     more: str = ""
     filled: tuple[float, ...] = ()  # shares of what there is, drawn as a gauge
+    fit: str = "fits"  # the verdict on these, as a prediction has it
 
 
 def five_figures(

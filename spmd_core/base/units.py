@@ -11,6 +11,7 @@ _BYTE_STEPS = tuple(
     (2.0 ** (10 * step), f"{prefix}iB")
     for step, prefix in zip(range(6, 0, -1), "EPTGMK", strict=True)
 )
+_FULL = 999.95 / 1024  # of a unit, above a thousand of the one below: `1.0 GiB`, no `1,000.0 MiB`
 _DECIMAL_STEPS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _PLURALS = ((r"xis$", "xes"), (r"(ch|sh|s|x)$", r"\1es"), (r"([^aeiou])y$", r"\1ies"))
 _SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -26,11 +27,15 @@ _APART = 100  # times: quantities further apart have a unit each
 
 
 def bytes_text(count: float | None) -> str:
-    """Bytes in binary units, e.g. `3.0 MiB`; an en dash where nothing was measured."""
+    """Bytes in binary units, e.g. `3.0 MiB`; an en dash where nothing was measured.
+
+    >>> bytes_text(1000 * 2**20), bytes_text(999 * 2**20), bytes_text(1000)
+    ('1.0 GiB', '999.0 MiB', '1,000 B')
+    """
     if count is None:
         return "–"
     for step, name in _BYTE_STEPS:
-        if abs(count) >= step:
+        if abs(count) >= (step if name == "KiB" else _FULL * step):
             return f"{count / step:,.1f} {name}"
     return f"{count:,.0f} B"
 

@@ -322,7 +322,7 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
     large, small = (
         "".join(
             f'<div><span>{escape(each.title)}</span><b class="figure">{escape(each.value)}</b>'
-            f"<small>{escape(each.more)}</small>{_gauge(each.filled)}</div>"
+            f"<small>{escape(each.more)}</small>{_gauge(each)}</div>"
             for each in row
         )
         for row in (figures, beside)
@@ -332,9 +332,10 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
     st.html(f'<div class="five">{large}</div><div class="beside">{small}</div>')
 
 
-def _gauge(filled: Sequence[float]) -> str:
-    widths = (f'<i style="width: {min(share, 1):.1%}"></i>' for share in filled)
-    return f'<i class="gauge">{"".join(widths)}</i>' if any(filled) else ""
+def _gauge(figure: Figure) -> str:
+    widths = (f'<i style="width: {min(share, 1):.1%}"></i>' for share in figure.filled)
+    doubt = {"may not fit": " unsure", "does not fit": " over"}.get(figure.fit, "")
+    return f'<i class="gauge{doubt}">{"".join(widths)}</i>' if any(figure.filled) else ""
 
 
 def screen_title(screen: str) -> str:

@@ -299,6 +299,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split > small {{ display: block; padding-bottom: 0.4rem; font-size: 0.82rem; color: var(--quiet); }}
 .split > ul:first-child {{ padding-top: 0; }}
 .split > div {{ display: flex; gap: 2px; height: 1.6rem; border-radius: 0.3rem; overflow: hidden; }}
+.split > div:has(> s) {{ position: relative; overflow: visible; }}
+.split s {{ width: 3px; background: light-dark(#b3293c, #ff8a97); text-decoration: none; }}
+.split > div > s {{ position: absolute; top: -0.3rem; bottom: -0.3rem; }}
+.split li s {{ display: inline-block; height: 0.9rem; margin: 0 0.55rem -0.1rem 0; }}
 .split ul {{ display: flex; flex-wrap: wrap; gap: 0.2rem 1.5rem; list-style: none; margin: 0; padding: 0.6rem 0 0; font-size: 0.87rem; }}
 .split li {{ margin: 0; padding: 0; color: var(--quiet); }}
 .split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
@@ -368,6 +372,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > i {{ float: left; height: 100%; background: light-dark(#2f855a, #5fc28f); }}
 .gauge > i + i {{ background: light-dark(#8fcfa9, #2f7a55); }}
 .gauge > i + i + i {{ background: light-dark(#a9b4c2, #5b6675); }}
+.gauge.unsure > i {{ background: light-dark(#b7791f, #e0b050); }}
 .gauge.over > i {{ background: light-dark(#b3293c, #ff8a97); }}
 .gauge .spans > i {{ display: block; }}
 .gauge:has(> .limit) {{ position: relative; overflow: visible; }}

@@ -144,6 +144,7 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
     more = max(off, OFF_SEQUENCE if plan.offload and plan.exchanged_axes else 0.0)
     # near the capacity the compiler makes spare arrays anew or later, and no more than it has to
     peak = max(min(total, NEARLY_FULL * plan.topology.chip.device_hbm_bytes), total - spare)
+    parts |= _without({name: worst[name] for name in worst if name != _TURNED}, total - peak)
     return MemoryEstimate(
         int(peak),
         int((peak - turned) * (1 - off)),
@@ -151,6 +152,18 @@ def estimate_memory(plan: Plan, parameters: float | None = None) -> MemoryEstima
         int(host),
         {name: int(value) for name, value in parts.items()},
     )
+
+
+def _without(worst: Mapping[str, float], spared: float) -> dict[str, float]:
+    """Returns what is left of the arrays of the worst moment without bytes that are made anew or later:
+    the last named ones go first, gradients at the end.
+    """
+    left = dict(worst)
+    for name in reversed(left):
+        less = min(left[name], spared)
+        left[name] -= less
+        spared -= less
+    return left
 
 
 def _gradients(plan: Plan, own: float, parameters: float) -> float:

@@ -71,7 +71,27 @@ KINDS = {  # in the order of a legend
     "loop": "#6c7686",
 }
 
-HELD = ("#46618c", "#7f9cc9", "#c58a3a", "#8a6fb0", "#5f9a86", "#a3a9b3")  # of parts of memory
+# of parts of memory, in the order of a bar: shades of what is kept of weights, of activations, of
+# gradients, of logits
+HELD = {
+    "frozen weights": "#2c3f60",
+    "parameters and optimizer": "#46618c",
+    "embedding": "#5f7fb3",
+    "bfloat16 copies": "#7f9cc9",
+    "saved activations": "#c58a3a",
+    "other microbatches": "#dbb277",
+    "saved arrays in another layout": "#a06c24",
+    "gradients": "#8a6fb0",
+    "gradients that are added up": "#b3a0d0",
+    "complete gradients of a microbatch": "#674a91",
+    "one block's backward pass": "#b35c86",
+    "logits": "#5f9a86",
+    "logits and output table": "#5f9a86",
+    "logits of later tokens": "#93c2b1",
+    "gradient of the logits": "#3d7362",
+    "gradient of the table": "#3d7362",
+}
+OTHER_HELD = "#a3a9b3"
 UNUSED = "light-dark(#e6eaf0, #2a3442)"
 
 # of each marker in Vega: a name, or a path within 1 of the middle, a hollow one with its hole turned

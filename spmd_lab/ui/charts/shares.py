@@ -162,34 +162,31 @@ def split_bar(named: Mapping[str, float], title: str = "") -> str:
 
 
 def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
-    """Returns HTML of one bar of the bytes that a device holds at the peak, each part named below it
-    with its bytes, and what is free of `capacity`; parts too thin for the eye, or beyond the colors,
-    are one.
+    """Returns HTML of one bar of the bytes that a device holds at the peak, each part in the color of its
+    name and named below the bar with its bytes, and what is free of `capacity`, or where that ends;
+    parts too thin for the eye are one.
     """
-    total = max(sum(parts.values()), capacity)
-    held = sorted((name for name, size in parts.items() if size), key=lambda name: -parts[name])
-    many = len(held) > len(colors.HELD)
-    first = held[: len(colors.HELD) - many]
-    thin = [name for name in held if parts[name] <= _SEEN * total or name not in first]
+    total, held = max(sum(parts.values()), capacity), [name for name in parts if parts[name]]
+    order = [*colors.HELD]
+    held.sort(key=lambda name: order.index(name) if name in colors.HELD else len(order))
+    thin = [name for name in held if parts[name] <= _SEEN * total]
     merged = thin if len(thin) > 1 else ()
-    seen = sums_by_key(
-        (_OTHER if name in merged else name, size) for name, size in parts.items() if size
-    )
+    seen = sums_by_key((_OTHER if name in merged else name, parts[name]) for name in held)
     free = capacity - sum(parts.values())
     named = [*seen.items(), *([(_FREE, free)] if free > 0 else [])]
-    colored = dict(zip(seen, colors.HELD, strict=False)) | {_FREE: colors.UNUSED}
     of = f"of {bytes_text(capacity)}"
     drawn = (
         _Part(
             name,
             round(1000 * size / total),
-            colored[name],
+            colors.UNUSED if name == _FREE else colors.HELD.get(name, colors.OTHER_HELD),
             bytes_text(size),
             f"{size / capacity:.0%} {of}",
         )
         for name, size in named
     )
-    return _split(drawn, f"Memory of a device at the peak, {of}")
+    limit = (capacity / total, f"{bytes_text(capacity)} per device") if free < 0 else None
+    return _split(drawn, f"Memory of a device at the peak, {of}", limit)
 
 
 class _Part(NamedTuple):
@@ -200,7 +197,8 @@ class _Part(NamedTuple):
     more: str
 
 
-def _split(parts: Iterable[_Part], title: str) -> str:
+def _split(parts: Iterable[_Part], title: str, limit: tuple[float, str] | None = None) -> str:
+    """Returns HTML of a bar; `limit`: a share of it, and what ends there."""
     named = [*parts]
     bar = "".join(f'<i style="flex:{each.share};background:{each.color}"></i>' for each in named)
     legend = "".join(
@@ -210,6 +208,9 @@ def _split(parts: Iterable[_Part], title: str) -> str:
         if each.share
     )
     head = f"<small>{escape(title)}</small>" if title else ""
+    if limit:
+        bar += f'<s style="left:{limit[0]:.2%}"></s>'
+        legend += f"<li><s></s>{escape(limit[1])}</li>"
     return f'<div class="split">{head}<div>{bar}</div><ul>{legend}</ul></div>'
 
 
@@ -395,7 +396,8 @@ def _place(part: str) -> int:
             if part.endswith(words):
                 return at
     free = [at for at, words in enumerate(_NAMED) if not any(word in part for word in words)]
-    return free[crc32(part.encode()) % len(free)]
+    named = " ".join(sorted(part.split()))  # alike in whatever order a mesh has its axes
+    return free[crc32(named.encode()) % len(free)]
 
 
 def _mixed(color: str, share: float) -> str:

@@ -102,6 +102,7 @@ def held_figure(shown: Prediction) -> Figure:
         bytes_text(memory.peak) if memory.peak else "too much",
         f"{over}{span}of {bytes_text(memory.capacity)} per device{host * is_seen}",
         ((memory.peak or 0) / memory.capacity,),
+        shown.fit,
     )
 
 

@@ -55,6 +55,34 @@ def test_gradients_that_are_added_up_take_as_long_and_hold_less_of_the_batch():
     assert "wait: stages" not in estimate_step(halves).shares_s
 
 
+_MOE = {"model": "mixtral-8x7b", "sequence": 4096}
+
+
+@pytest.mark.parametrize("remat", ["none", "minimal", "full"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"microbatches": 2},
+        {"remat": "full", "offload": ("input",)},
+        {**PIPELINE, "microbatches": 8},
+        {"lora_rank": 16},
+        _MOE,
+        {**_MOE, "microbatches": 2},
+        {**_MOE, "target": "tpu:v6e:4x8", "mesh": {"fsdp": 32}, "batch_per_device": 4},
+        {**_MOE, "mesh": {"expert": 8, "fsdp": 8}},
+        {"model": "gemma-2-9b", "target": "tpu:v5e:8x8", "batch_per_device": 1},
+        {"model": "gemma-2-9b", "target": "gpu:h100:8x8"},
+        {"target": "tpu:v5e:8x8*2", "mesh": {"data": 2, "fsdp": 64}},
+    ],
+    ids=lambda changed: ",".join(changed),
+)
+def test_the_parts_of_memory_are_those_live_at_the_peak(changed, remat):
+    memory = estimate_memory(plan(**{"remat": remat, **changed}))
+    assert sum(memory.parts.values()) == pytest.approx(memory.peak, rel=1e-6)
+    assert min(memory.parts.values()) >= 0
+
+
 @pytest.mark.parametrize("parted", [{"microbatches": 2}, {**PIPELINE, "microbatches": 8}])
 @pytest.mark.parametrize("optimizer", ["momentum", "muon"])
 def test_shares_of_a_step_in_parts_have_one_update_and_sum_to_it(optimizer, parted):

@@ -1,6 +1,7 @@
 """A row has one color and marker wherever it is drawn, and is told from every other."""
 
 import re
+from html import unescape
 
 import pytest
 
@@ -117,11 +118,36 @@ def test_parts_of_one_bar_have_colors_of_their_own(first, second):
     assert len(set(shades)) == len(named)
 
 
-@pytest.mark.parametrize("count", [1, len(colors.HELD), len(colors.HELD) + 3])
-def test_a_bar_of_memory_has_a_color_for_each_part_and_all_of_its_bytes(count):
+@pytest.mark.parametrize("count", [1, 6, 9])
+def test_a_bar_of_memory_has_each_part_and_all_of_its_bytes(count):
     sizes = {f"part {number}": float((number + 3) << 30) for number in range(count)}
     total = sum(sizes.values())
     bar = memory_bar(sizes, 2 * total)
     shares = [int(each) for each in re.findall(r"(\d+)% of ", bar)]
-    assert sum(shares) == pytest.approx(100, abs=len(shares))
-    assert 2 <= len(shares) <= len(colors.HELD) + 1
+    assert sum(shares) == pytest.approx(100, abs=len(shares)) and len(shares) == count + 1
+
+
+def test_a_part_of_memory_has_one_color_whatever_else_there_is():
+    sizes = {name: float((number + 3) << 30) for number, name in enumerate(colors.HELD)}
+    turned = {name: 2.0**36 / (number + 1) for number, name in enumerate(sizes)}
+    few = {name: sizes[name] for name in ("gradients", "logits", "saved activations")}
+    for parts in (sizes, turned, few):
+        bar = unescape(memory_bar(parts, 2.0**38))
+        for name, color in colors.HELD.items():
+            shown = re.search(rf'background:([^"]*)"></i>{name} <b>', bar)
+            assert (shown and shown[1]) == (color if name in parts else None)
+    assert len({*colors.HELD.values()}) == len(colors.HELD) - 2  # logits, and their gradient, once
+
+
+def test_a_bar_of_too_much_marks_where_the_device_is_full():
+    bar = memory_bar({"gradients": 3 * 2.0**30, "logits": 2.0**30}, 2.0**30)
+    assert '<s style="left:25.00%"></s>' in bar and "1.0 GiB per device</li>" in bar
+    assert "<s" not in memory_bar({"gradients": 2.0**30}, 2.0**30).replace("<small", "")
+
+
+def test_exposed_communication_has_one_color_in_whatever_order_a_mesh_has_its_axes():
+    shown = [
+        re.findall(r"<li title=.*?background:(#[0-9a-f]{6})", split_bar({words: 1.0}))
+        for words in ("exposed over fsdp and sequence", "exposed over sequence and fsdp")
+    ]
+    assert shown[0] == shown[1] != []

@@ -13,8 +13,9 @@ from spmd_core.time import estimate_step
 from spmd_core.words import parts
 from spmd_core.words.predictions import by_words, memory_parts, share_words
 from spmd_core.workloads import parse_plan
+from spmd_lab.ui import shell
 from spmd_lab.ui.charts import shares
-from spmd_lab.ui.predict import charts, torus_chart
+from spmd_lab.ui.predict import charts, run_answer, torus_chart
 from tests.ui.predictions import TOO_LARGE, prediction
 
 FOUND = prediction()
@@ -99,6 +100,18 @@ def test_a_memory_bar_has_each_part_and_what_is_free():
     full = shares.memory_bar({"parameters": 3 * 2.0**30, "gradients": 1.0}, 2**30)
     assert "free" not in full and "other" not in full, "a part of no width has no name"
     assert "300% of 1.0 GiB" in full
+
+
+@pytest.mark.parametrize(
+    ("batch", "sequence", "doubt"),
+    [(2, 8192, "gauge"), (3, 8704, "gauge unsure"), (8, 8192, "gauge over")],
+)
+def test_the_gauge_of_memory_has_the_verdict_s_color(batch, sequence, doubt, monkeypatch):
+    plan = parse_plan({"model": "llama-3.1-8b", "target": "tpu:v5e:16x16", "mesh": {"fsdp": 256}, "batch_per_device": batch, "sequence": sequence})  # fmt: skip
+    shown = []
+    monkeypatch.setattr(shell.st, "html", shown.append)
+    shell.draw_figures([run_answer.held_figure(estimate_step(plan))])
+    assert f'<i class="{doubt}">' in shown[0]
 
 
 def test_a_training_answer_is_bars_without_prices_and_a_front_with_them():

@@ -67,6 +67,7 @@ from spmd_core.answers.training_sheet import (
     ABOUT_EVEN,
     CONTEXT_ROWS,
     Figure,
+    batch_figure,
     context_headline,
     even_mark,
     five_figures,
@@ -75,6 +76,7 @@ from spmd_core.answers.training_sheet import (
     training_table,
     tried_words,
 )
+from spmd_core.answers.ways_out_sheet import way_words, ways_headline, ways_table
 from spmd_core.answers.what_if import (
     PEAK,
     SENT,
@@ -110,6 +112,7 @@ __all__ = [
     "StrategyRow",
     "WhatIf",
     "apart_headline",
+    "batch_figure",
     "beaten_words",
     "best_figures",
     "best_table",
@@ -165,5 +168,8 @@ __all__ = [
     "training_headline",
     "training_table",
     "tried_words",
+    "way_words",
+    "ways_headline",
+    "ways_table",
     "why_not_served",
 ]

@@ -3,6 +3,7 @@ attention over `context`, JSON.
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
@@ -203,6 +204,19 @@ def tried_words(answer: TrainingAnswer) -> str:
         if (reason := row.refusal.partition(": ")[2])
     )
     return " ".join(filter(None, (compared, moved, *why)))
+
+
+def batch_figure(plan: Plan) -> Figure:
+    """Returns the sequences of a step that a device has; of less than one, over how many devices each
+    is.
+    """
+    sequences, title = plan.batch_per_device, "Batch per device"
+    if sequences >= 1:
+        return Figure(title, f"{sequences:g} × {plan.sequence:,}", "sequences × tokens")
+    share, topology = Fraction(sequences).limit_denominator(2**20), plan.topology
+    what = "chip" if topology.devices == topology.chips else "device"
+    over = f"{numbered(share.numerator, 'sequence')} per {numbered(share.denominator, what)}"
+    return Figure("Batch", over, f"{plan.sequence:,} tokens each")
 
 
 def even_mark(answer: TrainingAnswer) -> str:

@@ -26,16 +26,19 @@ _UNITS = {
 _APART = 100  # times: quantities further apart have a unit each
 
 
-def bytes_text(count: float | None) -> str:
-    """Bytes in binary units, e.g. `3.0 MiB`; an en dash where nothing was measured.
+def bytes_text(count: float | None, like: float | None = None) -> str:
+    """Bytes in binary units, e.g. `3.0 MiB`, those of `like` where that is given; an en dash where
+    nothing was measured.
 
     >>> bytes_text(1000 * 2**20), bytes_text(999 * 2**20), bytes_text(1000)
     ('1.0 GiB', '999.0 MiB', '1,000 B')
+    >>> bytes_text(2**40, 2**31)
+    '1,024.0 GiB'
     """
     if count is None:
         return "–"
     for step, name in _BYTE_STEPS:
-        if abs(count) >= (step if name == "KiB" else _FULL * step):
+        if abs(count if like is None else like) >= (step if name == "KiB" else _FULL * step):
             return f"{count / step:,.1f} {name}"
     return f"{count:,.0f} B"
 

@@ -14,6 +14,7 @@ from spmd_core.sweeps.curves import (
     row_json,
 )
 from spmd_core.sweeps.first_look import first_look
+from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.runs import (
     Asked,
     cancel,
@@ -54,6 +55,7 @@ from spmd_core.sweeps.training import (
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, run_of, training_run
 from spmd_core.sweeps.training_search import MOST_CHIPS, train
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
+from spmd_core.sweeps.ways_out import WayOut, ways_out
 
 __all__ = [
     "BEST",
@@ -84,6 +86,7 @@ __all__ = [
     "TrainingQuestion",
     "TrainingRow",
     "Variable",
+    "WayOut",
     "at_sizes",
     "begins",
     "best_mesh",
@@ -98,6 +101,7 @@ __all__ = [
     "fastest_kinds",
     "first_look",
     "least_chip_days",
+    "least_memory",
     "look",
     "measure",
     "members",
@@ -115,5 +119,6 @@ __all__ = [
     "train",
     "training_run",
     "variants",
+    "ways_out",
     "with_steps",
 ]

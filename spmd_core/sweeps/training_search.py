@@ -11,6 +11,7 @@ from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.plan import Plan
 from spmd_core.search import REMATS
 from spmd_core.sweeps.best_mesh import BestMesh, best_mesh, has_stages
+from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.training import TrainingAnswer, TrainingQuestion, TrainingRow
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
 from spmd_core.time import estimate_step
@@ -85,7 +86,7 @@ class _Kind:
             meets = question.is_met_by(best.cost)
             return replace(row, plan=best.plan, step=best.step, run=best.cost, meets=meets)
         if self._larger:
-            plan = self._larger[max(self._larger)]
+            plan = least_memory(self._larger[max(self._larger)])
             return replace(row, plan=plan, step=estimate_step(plan), refusal="does not fit")
         refusal = self._refused[max(self._refused)] if self._refused else "no number of chips fits"
         return replace(row, refusal=refusal)

@@ -19,7 +19,7 @@ from spmd_core.plan import Plan, undivided_axes
 from spmd_core.results import Result
 from spmd_core.roofline import data_sheet
 from spmd_core.sweeps import training_run
-from spmd_core.terms import mfu_words, money_text
+from spmd_core.terms import listed, mfu_words, money_text
 from spmd_core.time import KERNELS
 from spmd_core.words.strategies import predicted
 
@@ -68,7 +68,10 @@ MEMORY_ACCOUNTS = {
     "final": "What JAX's memory_analysis() of the finished program reports. Of large programs it has "
     "more temporaries than the assignment of buffers that programs without kernels are judged by.",
 }
-_PARTS = {"kept by the forward pass": "saved activations"}  # keys are those of the JSON form
+_PARTS = {  # keys are those of the JSON form
+    "kept by the forward pass": "saved activations",
+    "parameters and optimizer": "weights and optimizer state",
+}
 _WAITS = {
     "copy": "waiting for copies",
     "host": "waiting for the host",
@@ -105,8 +108,33 @@ def headline(prediction: Prediction, step: bool = True, plan: Plan | None = None
 
 def estimate(prediction: Prediction, plan: Plan | None = None) -> str:
     """Whether a plan fits by the estimate that is made of its sizes, before compiling, and why not."""
-    why = () if prediction.is_timed else _undivided(plan)
+    why = () if prediction.is_timed else why_not(prediction, plan)
     return " ".join([f"{held_words(prediction)}.", *why])
+
+
+# parts of memory in the order in which a reader would do without them, and what they are called
+_IN_TURN = (
+    ("weights and optimizer state", ("frozen weights", "parameters and optimizer", "embedding")),
+    ("bfloat16 copies", ("bfloat16 copies",)),
+    ("gradients", ("gradients", "gradients that are added up")),
+    ("saved activations", ("kept by the forward pass", "other microbatches")),
+)
+
+
+def why_not(estimate: Prediction, plan: Plan | None = None) -> list[str]:
+    """Returns why an estimate does not fit, in sentences: the first of its parts that are too much
+    together, and mesh axes that shard no weights.
+    """
+    parts: Mapping[str, float] = estimate.before_compiling.get("parts", {})
+    capacity, sums, named = estimate.memory_bytes.capacity, 0.0, list[str]()
+    why: list[str] = []
+    for words, names in _IN_TURN:
+        more = sum(parts.get(name, 0.0) for name in names)
+        sums, named = sums + more, [*named, *([words] if more else [])]
+        if sums > capacity and not why:
+            held = f"{bytes_text(sums, capacity).split()[0]} of {bytes_text(capacity)} per device"
+            why = [f"{capital(listed(named))}{' alone' * (len(named) == 1)} take {held}."]
+    return [*why, *_undivided(plan)]
 
 
 def _undivided(plan: Plan | None) -> list[str]:
@@ -164,16 +192,22 @@ def memory_words(
 
     >>> memory_words(20 * 2**30, 16 * 2**30, "does not fit", 4 * 2**30)
     '20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much'
+    >>> memory_words(2**40, 16 * 2**30, "does not fit")
+    '1,024.0 GiB of 16.0 GiB per device: does not fit'
     >>> memory_words(10 * 2**30, 16 * 2**30, "does not fit", host=(50 * 2**30, 40 * 2**30))
     '10.0 GiB of 16.0 GiB per device, 50.0 GiB of 40.0 GiB of host memory: does not fit, 10.0 GiB of host memory too much'
     """
     if peak:
-        of = f"{bytes_text(peak)} of"
+        of = f"{bytes_text(peak, capacity)} of"
     elif fit == "does not fit":
         of = "more than"
     else:
         of = "of"
-    over = f", {bytes_text(missing)} too much" if missing > 1 and fit == "does not fit" else ""
+    over = (
+        f", {bytes_text(missing, capacity)} too much"
+        if missing > 1 and fit == "does not fit"
+        else ""
+    )
     beside = ""
     if host:
         held, room = host

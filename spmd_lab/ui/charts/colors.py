@@ -75,7 +75,7 @@ KINDS = {  # in the order of a legend
 # gradients, of logits
 HELD = {
     "frozen weights": "#2c3f60",
-    "parameters and optimizer": "#46618c",
+    "weights and optimizer state": "#46618c",
     "embedding": "#5f7fb3",
     "bfloat16 copies": "#7f9cc9",
     "saved activations": "#c58a3a",

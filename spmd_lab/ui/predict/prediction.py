@@ -119,13 +119,12 @@ def _estimate(plan: Plan) -> None:
     estimate = estimate_step(plan)
     memory = estimate.before_compiling
     answer = words.estimate(estimate, plan)
-    if estimate.is_timed:
-        counted = cards.how_sure(run_answer.card(plan, estimate))
+    if not estimate.is_timed:
+        counted = cards.how_sure(run_answer.misfit_card(plan, estimate))
+        run_answer.ways(plan)
     else:
-        _memory_headline(answer, memory["fits"])
-        counted = cards.how_sure(st.container())
-    nearest.offer(plan, estimate)
-    if estimate.is_timed:
+        counted = cards.how_sure(run_answer.card(plan, estimate))
+        nearest.offer(plan, estimate)
         run_answer.find_best(plan)
         nearest.offer_without_rings(plan, estimate)
     shown = estimate.facts if estimate.facts and estimate.is_timed else ()

@@ -20,6 +20,7 @@ from spmd_lab.ui.predict import drafts, topology_fields
 from spmd_lab.ui.state import Form
 
 SCREEN = "predict"
+SEARCHED = "Plan found"
 _TOKENS_E9 = 1000.0  # where a link has none
 _LEAST_E9 = 0.001
 _CHIPS, _DAYS, _DOLLARS = LIMITS = ("chips", "days", "dollars")
@@ -229,7 +230,7 @@ def chosen_words() -> str:
     if state.experiment(SCREEN) == state.first(SCREEN):
         return "Plan"
     is_searched = own_fields(draft) is not draft and not _is_meshed(draft)
-    return "Plan found" if is_searched else "Plan as set"
+    return SEARCHED if is_searched else "Plan as set"
 
 
 def _with(draft: Form, model: str | None) -> Form:
@@ -248,21 +249,25 @@ def answer_of(
     Raises:
       RequestError: it has none: a budget without a price.
     """
-    by, value = limit()
     assert plan is not None
-    asked = plan
+    return train(asked_of(plan, model, kinds, chips))
+
+
+def asked_of(
+    plan: Plan, model: str | None = None, kinds: tuple[str, ...] = (), chips: int | None = None
+) -> TrainingQuestion:
+    """Returns the screen's question about a plan, from the one you set."""
+    (by, value), asked = limit(), plan
     with contextlib.suppress(RequestError):
         asked = parse_experiment(own_fields(state.draft(SCREEN))).plan or plan
     own = plan.topology.chip.generation
-    return train(
-        TrainingQuestion(
-            asked.to_json() | {"model": model or plan.model},
-            tokens(),
-            asked.batch,
-            kinds or tuple(dict.fromkeys((own, *KINDS))),
-            (chips or plan.topology.chips) if by == _CHIPS else None,
-            value if by == _DAYS else None,
-            value if by == _DOLLARS else None,
-            tuple(price.by_kind().items()),
-        )
+    return TrainingQuestion(
+        asked.to_json() | {"model": model or plan.model},
+        tokens(),
+        asked.batch,
+        kinds or tuple(dict.fromkeys((own, *KINDS))),
+        (chips or plan.topology.chips) if by == _CHIPS else None,
+        value if by == _DAYS else None,
+        value if by == _DOLLARS else None,
+        tuple(price.by_kind().items()),
     )

@@ -7,14 +7,19 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core.advice import nearest_words
 from spmd_core.answers import (
     CONTEXT_ROWS,
     Figure,
+    batch_figure,
     context_headline,
     five_figures,
     plan_policy,
     training_headline,
     training_table,
+    way_words,
+    ways_headline,
+    ways_table,
 )
 from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text
 from spmd_core.experiment import experiment_of
@@ -29,6 +34,7 @@ from spmd_core.sweeps import (
     context_rows,
     deadline_verdict,
     training_run,
+    ways_out,
 )
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
@@ -62,17 +68,55 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
     where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
     time = time._replace(title=f"For {tokens_text(question.tokens())}")
-    tokens = f"{plan.batch_per_device:g} × {plan.sequence:,}"
-    batch = Figure("Batch per device", tokens, "sequences × tokens")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
-    of = [mesh, batch, Figure("Remat", plan_policy(plan))]
+    of = [mesh, batch_figure(plan), Figure("Remat", plan_policy(plan))]
     if shown.mfu_causal:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([time, *dollars, step, held_figure(shown)], of)
     st.html(shares.split_bar(predictions.parts(shown), "Time of a step"))
+    _held_bar(shown)
+    return row
+
+
+def misfit_card(plan: Plan, estimate: Prediction) -> DeltaGenerator:
+    """Draws the answer of a plan that does not fit by its estimate: the first reason, its memory, and
+    what that is of. Returns the row of its badge.
+    """
+    where, mesh, *_ = five_figures(plan, estimate, None)
+    chips = f"{plan.topology.chips:,} {chip_title(plan.topology.chip.generation)}"
+    row = cards.headline(f":red[{plain(f'Does not fit on {chips}.')}]", "Estimated")
+    why = predictions.why_not(estimate, plan) or [f"{predictions.held_words(estimate)}."]
+    st.markdown(plain(" ".join(why)))
+    chosen = question.chosen_words()
+    near = "Nearest to fitting" if chosen == question.SEARCHED else chosen
+    mesh = mesh._replace(title=near, more=f"on {where.more}")
+    of = [mesh, batch_figure(plan), Figure("Remat", plan_policy(plan))]
+    draw_figures([held_figure(estimate)], of)
+    _held_bar(estimate)
+    return row
+
+
+def _held_bar(shown: Prediction) -> None:
     if not shown.compiled and (held := predictions.memory_parts(shown)):
         st.html(shares.memory_bar(held, shown.memory_bytes.capacity))
-    return row
+
+
+def ways(plan: Plan) -> None:
+    """Draws what fits near a plan that does not, and a button that opens each of these."""
+    try:
+        shown = ways_out(question.asked_of(plan), plan)
+    except RequestError:
+        shown = ()
+    if not shown:
+        st.markdown(f":material/lightbulb: {plain(nearest_words(plan, None))}")
+        return
+    st.markdown(f":material/lightbulb: **{plain(ways_headline(plan, shown))}**")
+    draw_table(ways_table(shown))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="ways"):
+        st.caption("Open the plan of", width="content")
+        for at, way in enumerate(shown):
+            if st.button(plain(way_words(way, plan)), key=f"way:{at}"):
+                _open(way.plan)
 
 
 def find_best(plan: Plan) -> None:
@@ -204,8 +248,12 @@ def _use(answer: TrainingAnswer, plan: Plan) -> None:
                 plain(chip_title(row.kind)), key=f"use:{row.kind}", disabled=row.plan == plan
             )
             if pressed:
-                state.set_aside(question.SCREEN, "offer", True)
-                question.fill(row.plan)
+                _open(row.plan)
+
+
+def _open(plan: Plan) -> None:
+    state.set_aside(question.SCREEN, "offer", True)
+    question.fill(plan)
 
 
 def steps_words(plan: Plan, prediction: Prediction) -> str:

@@ -102,7 +102,7 @@ def test_an_axis_that_does_not_cut_the_parameters_is_named_before_compiling(open
     screen = opened(experiment=link.encode(wide))
     assert errors(screen) == "" and not screen.warning
     why = "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device."
-    assert f"too much. {why}" in headings(screen)
+    assert "Does not fit on 4,096 v5e." in headings(screen) and why in said(screen)
 
 
 def test_a_step_that_is_mostly_attention_names_the_kernel_that_is_estimated(opened):
@@ -117,19 +117,26 @@ def test_a_step_that_is_mostly_attention_names_the_kernel_that_is_estimated(open
     assert "JAX's splash kernel" in warning
 
 
-def test_the_nearest_plan_that_fits_is_one_click_away(opened):
+def test_a_plan_that_fits_is_one_click_away_and_takes_what_its_row_says(opened):
     large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
     screen = opened(experiment=link.encode(large))
-    (line,) = [text.value for text in screen.markdown if "Nearest that fits" in text.value]
-    assert "offload block inputs" in line
-    (there,) = [
-        each.proto for each in screen.get("page_link") if each.proto.label == "Open that plan"
-    ]
-    code = parse_qs(there.query_string)["experiment"][0]
-    assert not screen.exception
-    near = opened(experiment=code)
-    assert "Fits on " in headings(near)
-    assert not [text for text in near.markdown if "Nearest" in text.value]
+    assert errors(screen) == "" and "Does not fit on" in headings(screen)
+    assert any("of 15.8 GiB per device" in each.value for each in screen.markdown)
+    rows = next(each.value for each in screen.table if "Tokens a step" in each.value.columns)
+    assert len(rows)
+    for at in range(len(rows)):
+        opening = opened(experiment=link.encode(large))
+        (button,) = [each for each in opening.button if each.key == f"way:{at}"]
+        button.click().run()
+        assert errors(opening) == ""
+        days, memory = (
+            figures(opening)[name].split(" | ")[0] for name in ("For 1T tokens", "Memory")
+        )
+        row = rows.iloc[at]
+        assert (days, memory) == (f"{row['Days']} days", row["Memory"].replace("\xa0", " "))
+        assert f"{row['Tokens a step']} tokens" in figures(opening)["Step"]
+        verdict = "Fits on " if row["Fits"] == "yes" else "May not fit on "
+        assert f"{verdict}{row['Chips']} v5e" in headings(opening)
 
 
 def test_a_link_shows_its_stored_prediction(opened):

@@ -3,7 +3,18 @@
 import streamlit as st
 
 from spmd_core.terms import ago
-from spmd_lab.ui import cards, choices, course, exports, links, live, next_step, shell, state
+from spmd_lab.ui import (
+    cards,
+    choices,
+    course,
+    exports,
+    links,
+    live,
+    mesh_fields,
+    next_step,
+    shell,
+    state,
+)
 from spmd_lab.ui.compare import (
     changed,
     comparison,
@@ -46,7 +57,7 @@ changed.draw(experiment)
 if run is None or not tour.guide(run):
     course.hint(experiment, is_answered=run is not None and not at_work)
 if refusal:
-    shell.refused("compare", refusal)
+    shell.refused("compare", refusal, offer=mesh_fields.offer_sizes)
 elif misfit:
     shell.offer_nearest("compare", misfit)
 elif pressed:

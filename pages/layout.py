@@ -43,7 +43,7 @@ experiment, refusal = state.edit(
 )
 placed = with_hosts(layout_of(experiment), experiment, lab().devices(experiment.target))
 run = live.joined("layout", experiment)
-misfit = None if refusal else links.misfit(experiment)
+misfit = None if refusal else links.misfit(experiment) or links.too_large(experiment)
 
 at_work = live.is_at_work(run)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
@@ -58,7 +58,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         disabled=bool(refusal or misfit) or at_work,
     )
 if refusal:
-    shell.refused("layout", refusal, offer=shape.offer_division)
+    shell.refused("layout", refusal, offer=shape.offer_fit)
 elif misfit:
     st.caption(plain(not_placed_words(experiment.target, misfit.sentence)))
 elif pressed:
@@ -85,7 +85,7 @@ with beside.container(key="layout-asked"):
     if status := live.follow("layout", experiment, run, at_work):
         if refusal is None:  # else the picture is of other fields
             placing.outcome(placed, status)
-    elif run is None and not cards.stored(experiment) and misfit is None:
+    elif run is None and not cards.stored(experiment) and not (misfit or refusal):
         st.caption(
             "Not placed on devices yet. *Place it on devices* puts the real array there and compares."
         )

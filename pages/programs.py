@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.advice import program_headline
 from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
-from spmd_lab.ui import links, live, shell, state, style
+from spmd_lab.ui import links, live, mesh_fields, shell, state, style
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import (
@@ -71,9 +71,14 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     can_run = not (refusal or misfit or at_work)
     if not experiment.place.is_absent:
         result.compile_button(experiment, "header", can_run)
-    pressed = st.button(verb, icon=":material/play_arrow:", key="run_program", disabled=not can_run)
-if lacking := result.room(wrong, experiment, lab().hardware().available_bytes):
-    st.caption(f":orange[{plain(lacking)}]")
+    lacking = result.room(wrong, experiment, lab().hardware().available_bytes)
+    pressed = st.button(
+        verb,
+        icon=":material/play_arrow:",
+        key="run_program",
+        disabled=not can_run or bool(lacking),
+        help=plain(lacking) or None,
+    )
 st.caption(
     f"**{plain(program.described.name)}** for {plain(experiment.target)}, mesh "
     f"{plain(mesh_text(program.mesh, ' '))}.",
@@ -83,7 +88,7 @@ sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)
 if refusal:
-    shell.refused("programs", refusal)
+    shell.refused("programs", refusal, offer=mesh_fields.offer_sizes)
 elif misfit:
     shell.offer_nearest("programs", misfit)
 elif pressed:

@@ -51,6 +51,7 @@ from spmd_core.experiment.resized import axes_left, on_topology, resized
 from spmd_core.experiment.rules import (
     MAX_MESH_AXES,
     check_compiles,
+    check_count,
     check_fits_target,
     check_traces,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "as_exported",
     "axes_left",
     "check_compiles",
+    "check_count",
     "check_fits_target",
     "check_flags",
     "check_traces",

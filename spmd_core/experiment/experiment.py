@@ -364,7 +364,11 @@ def _canonical_fields(data: Mapping[str, Any]) -> Fields:
     )
     rules.check_mesh(fields["mesh"])  # pyrefly: ignore[bad-argument-type]
     rules.check_names(what, fields)
-    rules.check_specs(what, fields)
+    try:
+        rules.check_specs(what, fields)
+    except RequestError:  # sizes that fit a mesh too large would be the next to be refused
+        rules.check_count(fields["mesh"], place)  # pyrefly: ignore[bad-argument-type]
+        raise
     fields |= _in_order(what, fields)
     return fields | what.canonical(fields) if what.canonical else fields
 

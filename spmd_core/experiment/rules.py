@@ -9,7 +9,7 @@ from typing import Any
 from spmd_core.base import check_known, mesh_text, numbered, refuse, shorten
 from spmd_core.experiment.options import read_in_axes
 from spmd_core.fields import Axes, Fields, Mesh, Spec
-from spmd_core.machine import Target
+from spmd_core.machine import Target, get_topology
 from spmd_core.workloads import DTYPE_BYTES, STRATEGIES, Dims, Program, Workload, programs
 
 MAX_DEVICES = 2**20  # of which a layout takes 50 MB, and its JSON 100 MB
@@ -175,7 +175,7 @@ def check_specs(what: Workload, fields: Fields) -> None:
         dims = tuple(zip(array.present(sizes), array.shape(sizes), strict=True))
         spec = overrides[array.name] if array.name in overrides else array.spec(sizes, table)
         of = "" if {dim for dim, _ in dims} <= {*sizes} else f" of {array.name}"
-        check_array(array.name, dims, spec, axis_sizes, of)
+        check_array(array.name, dims, spec, axis_sizes, of, has_fixed_sizes=bool(what.artifact))
 
 
 def _check_program(what: Workload, fields: Fields) -> dict[str, Spec]:
@@ -227,10 +227,16 @@ def _check_constraint(source: str, spec: Spec, program: Program) -> None:
 
 
 def check_array(
-    array: str, dims: Mesh, spec: Spec, axis_sizes: Mapping[str, int], of: str = ""
+    array: str,
+    dims: Mesh,
+    spec: Spec,
+    axis_sizes: Mapping[str, int],
+    of: str = "",
+    has_fixed_sizes: bool = False,
 ) -> None:
     """One array's spec, an entry per (dim, size): axes of the mesh, each once, and dims divide. `of`
-    names the array beside a dim whose name other arrays have for dims of their own.
+    names the array beside a dim whose name other arrays have for dims of their own;
+    `has_fixed_sizes`: its sizes are part of a program, and the mesh alone may change.
     """
     if len(spec) != len(dims):
         raise refuse(
@@ -250,7 +256,7 @@ def check_array(
                     f"shard one of them over another axis, or override {array}",
                 )
             used[axis] = dim
-        _check_divides(dim, size, axes, axis_sizes, of)
+        _check_divides(dim, size, axes, axis_sizes, of, has_fixed_sizes)
 
 
 def _check_axes(axes: Axes, axis_sizes: Mapping[str, int]) -> None:
@@ -269,19 +275,31 @@ def _check_once(axes: Axes, where: str) -> None:
             raise refuse(f"mesh axis {axis!r}", f"is used twice on {where}", "name each axis once")
 
 
-def _check_divides(dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int], of: str) -> None:
+def _check_divides(
+    dim: str, size: int, axes: Axes, axis_sizes: Mapping[str, int], of: str, has_fixed_sizes: bool
+) -> None:
     parts = math.prod(axis_sizes[axis] for axis in axes)
     if size % parts == 0:
         return
     names = " and ".join(f"{axis}={axis_sizes[axis]}" for axis in axes)
     below, above = size // parts * parts, -(-size // parts) * parts
     sizes = f"{below} or {above}" if below else f"{above}"
+    if has_fixed_sizes:
+        sizes = " and ".join(_dividing(axis, axis_sizes[axis], size) for axis in axes)
     noun = "axis" if len(axes) == 1 else "axes"
     raise refuse(
         f"{dim}={size}{of}",
         f"does not divide over mesh {noun} {names}",
         f"use {sizes}, or leave {dim} unsharded",
     )
+
+
+def _dividing(axis: str, length: int, size: int) -> str:
+    """Returns the lengths of an axis next to its own that divide a size."""
+    near = (*range(length, 0, -1), *range(length + 1, 2 * length + 1))
+    below, *others = (each for each in near if size % each == 0)
+    above = [f" or {each}" for each in others if each > length]
+    return f"{axis}={below}{''.join(above[:1])}"
 
 
 def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = None) -> None:
@@ -295,6 +313,11 @@ def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = Non
             f"is larger than target {target.text} with {available}",
             f"use at most {available} devices, or another target",
         )
+
+
+def check_count(mesh: Mesh, target: Target) -> None:
+    """The mesh fits the target, where the number of its devices is known without asking it."""
+    check_fits_target(mesh, target, get_topology(target).devices if target.is_absent else None)
 
 
 def check_compiles(what: Workload, target: Target) -> None:

@@ -161,6 +161,9 @@ def check_memory(
     limit = hardware.available_bytes
     if limit is not None and host_need > limit and not target.is_cluster:
         share = f" on {experiment.device_count} simulated devices" if on_host else ""
+        if on_host and need.host_bytes and need.all_device_bytes:  # which the picture has alone
+            parts = map(bytes_text, (need.all_device_bytes, need.host_bytes))
+            share += " ({} of shards, {} to draw and check them)".format(*parts)
         raise _too_large(
             experiment, f"{bytes_text(host_need)}{share}", f"{bytes_text(limit)} free here"
         )

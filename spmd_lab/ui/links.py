@@ -19,6 +19,7 @@ from spmd_core.experiment import (
 )
 from spmd_core.machine import accelerator_files, default_target, get_topology
 from spmd_core.pictures import is_product
+from spmd_core.runs import check_memory
 from spmd_lab.ui import choices, exports, state
 from spmd_lab.ui.entrance import cookies
 from spmd_lab.ui.lab import find, lab
@@ -199,6 +200,17 @@ def misfit(experiment: Experiment) -> state.Notice | None:
         check_fits_target(experiment.mesh, experiment.place, count)
     except RequestError as error:
         return state.Notice(str(error), _adapted(experiment, count, None))
+    return None
+
+
+def too_large(experiment: Experiment) -> state.Notice | None:
+    """Why the memory of this machine does not hold an experiment, as far as is known; None where it
+    may.
+    """
+    try:
+        check_memory(experiment, None, lab().hardware())
+    except RequestError as error:
+        return state.Notice(str(error))
     return None
 
 

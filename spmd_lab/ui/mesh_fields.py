@@ -2,19 +2,22 @@
 removed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.experiment import MAX_MESH_AXES, axes_left
+from spmd_core.base import RequestError
+from spmd_core.experiment import MAX_MESH_AXES, axes_left, check_count, parse_experiment
 from spmd_lab.ui import state
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form, Mesh
 
 Visible = Literal["visible", "collapsed"]
 # place, label, key, name so far, whether the label is shown -> name
 NameField = Callable[[DeltaGenerator, str, str, str, Visible], str]
+_TRIED = 64  # sizes of an axis that does not fit
 _NEW_AXES = ("x", "y", "z", "w", "u", "v")
 
 
@@ -131,3 +134,43 @@ def rename_axes(draft: Form, new_names: dict[str, str]) -> None:
     draft["overrides"] = {
         name: [renamed(axes) for axes in spec] for name, spec in draft["overrides"].items()
     }
+
+
+def offer_sizes(screen: str) -> bool:
+    """Draws buttons for the next sizes of an axis that was changed, below and above, which fit the
+    dims and the target; False where no axis was, or none fits.
+    """
+    offered = [*_sizes(screen)]
+    with st.container(horizontal=True, gap="small", key=f"axes:{screen}"):
+        for axis, size, form in offered:
+            st.button(
+                plain(f"Use {axis}={size}"),
+                key=f"axis:{axis}:{size}",
+                icon=":material/straighten:",
+                on_click=state.replace_draft,
+                args=(screen, form),
+            )
+    return bool(offered)
+
+
+def _sizes(screen: str) -> Iterator[tuple[str, int, Form]]:
+    draft, before = state.draft(screen), dict(state.experiment(screen).mesh)
+    for at, (axis, size) in enumerate(draft["mesh"]):
+        if not isinstance(size, int) or size < 1 or before.get(axis) == size:
+            continue
+        for sizes in (range(size - 1, max(0, size - _TRIED), -1), range(size + 1, 2 * size + 1)):
+            for each in sizes[:_TRIED]:
+                mesh = [[*axis] for axis in draft["mesh"]]
+                mesh[at][1] = each
+                if _fits(form := draft | {"mesh": mesh}):
+                    yield axis, each, form
+                    break
+
+
+def _fits(form: Form) -> bool:
+    try:
+        experiment = parse_experiment(form)
+        check_count(experiment.mesh, experiment.place)
+    except RequestError:
+        return False
+    return True

@@ -198,7 +198,7 @@ def refused(
     screen: str,
     sentence: str,
     has_answer: bool = True,
-    offer: Callable[[str], None] | None = None,
+    offer: Callable[[str], object] | None = None,
 ) -> None:
     """Why a screen's fields have no answer, and what `offer` draws for the screen. What is drawn below
     it, if it has one, is gray: it answers others.

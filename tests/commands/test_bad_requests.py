@@ -150,7 +150,7 @@ def test_bad_requests_say_one_sentence_and_nothing_else(words, sentence, capsys,
         ),
         (
             b'{"workload": "array", "mesh": {"x": 8}, "dims": {"d0": 1099511627776}, "target": "cpu:8"}',
-            "needs 52.0 TiB on 8 simulated devices, more than the",
+            "needs 52.0 TiB on 8 simulated devices (32.0 TiB of shards, 20.0 TiB to draw and check them), more than",
         ),
     ],
 )

@@ -397,3 +397,15 @@ def test_in_axes_are_kept_as_one_text_however_they_were_written():
     found = [parse_experiment(spec | {"options": {"in_axes": text}}) for text in texts]
     assert {each.option("in_axes") for each in found} == {"5, 0, None"}
     assert len({each.id for each in found}) == 1
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4"])
+def test_a_mesh_too_large_is_refused_before_sizes_that_do_not_divide_over_it(target):
+    given = {"workload": "normalize", "target": target, "sharding": {"rows": "x"}}
+    dims = {"dims": {"rows": 8192, "cols": 1024}}
+    with pytest.raises(RequestError, match="mesh x=15 of 15 devices is larger than target"):
+        parse_experiment(given | dims | {"mesh": {"x": 15}})
+    with pytest.raises(
+        RequestError, match="rows=8192 does not divide over mesh axis x=5: use 8190"
+    ):
+        parse_experiment(given | dims | {"mesh": {"x": 5}})

@@ -59,7 +59,7 @@ def test_a_closed_lab_can_be_opened_anew(data_folder, monkeypatch):
         ),
         (
             {"dims": {"rows": 10**6, "cols": 10**6}},
-            r"needs \d+\.\d TiB on 8 simulated devices, more than the",
+            r"needs \d+\.\d TiB on 8 simulated devices \(.* of shards, .* to draw and check them\), more than the",
         ),
         (
             {"target": "tpu:v5e:2x2"},

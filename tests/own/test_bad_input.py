@@ -31,7 +31,7 @@ def refused(step=steps.train_step, arguments=None, **given):
     [
         (
             {"mesh": {"fsdp": 3, "tensor": 1}},
-            "=128 of params/down does not divide over mesh axis fsdp=3: use 126 or 129",
+            "=128 of params/down does not divide over mesh axis fsdp=3: use fsdp=2 or 4",
         ),
         (
             {"mesh": {"data": 8}},

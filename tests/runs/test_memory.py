@@ -76,7 +76,8 @@ def test_ten_to_the_twelve_elements_are_refused_with_bytes_and_limit():
     with pytest.raises(RequestError) as caught:
         check_memory(huge, None, MACHINE)
     assert str(caught.value) == (
-        "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB on 8 simulated devices, more than "
+        "elementwise with rows=1000000, cols=1000000 needs 18.2 TiB on 8 simulated devices "
+        "(7.3 TiB of shards, 10.9 TiB to draw and check them), more than "
         "the 8.0 GiB free here: use smaller dims"
     )
 

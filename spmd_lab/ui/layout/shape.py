@@ -9,7 +9,7 @@ import streamlit as st
 from spmd_core.base import RequestError
 from spmd_core.experiment import Layout, read_element
 from spmd_core.fields import axes_of
-from spmd_lab.ui import choices, state
+from spmd_lab.ui import choices, mesh_fields, state
 from spmd_lab.ui.charts.layout_words import holders_text, numbers_words
 from spmd_lab.ui.inputs import axes_input
 from spmd_lab.ui.markdown import plain
@@ -82,6 +82,12 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
         if override is None
         else {"overrides": {"array": [sharding.get(dim) for dim in dims]}}
     )
+
+
+def offer_fit(screen: str) -> None:
+    """Draws buttons that mend a dim which does not divide: of the mesh, where that was changed."""
+    if not mesh_fields.offer_sizes(screen):
+        offer_division(screen)
 
 
 def offer_division(screen: str) -> None:

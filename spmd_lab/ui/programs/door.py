@@ -88,7 +88,9 @@ def drop() -> None:
             state.set_aside(SCREEN, _FILE + described.program, file.name)
             open_program(described)
         except LabError as error:
-            state.set_aside(SCREEN, "refused", str(error))
+            named = str(error).removeprefix("this file")
+            words = f"{file.name}{named}" if named != str(error) else f"{file.name}: {error}"
+            state.set_aside(SCREEN, "refused", words)
     st.rerun()
 
 

@@ -863,3 +863,21 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
     assert "Recompile" in [each.label for each in screen.button]
+
+
+def test_a_mesh_that_the_program_does_not_fit_is_mended_by_its_axis(screen):
+    button(screen, "Try an example").click().run()
+    screen.number_input[1].set_value(3).run()
+    assert "mesh fsdp=4, tensor=3 of 12 devices is larger than" in error(screen)
+    assert "Use tensor=2" in [each.label for each in screen.button]
+    screen.number_input[0].set_value(2).run()
+    assert re.search(
+        r"=\d+ of \S+ does not divide over mesh ax\S+ .*: use tensor=2 or 4", error(screen)
+    )
+    button(screen, "Use tensor=2").click().run()
+    assert not screen.error and not screen.exception
+    assert any("mesh fsdp=2 tensor=2" in each.value.replace("\\", "") for each in screen.caption)
+
+
+def error(screen):
+    return " ".join(each.value.replace("\\", "") for each in screen.error)

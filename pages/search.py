@@ -5,6 +5,7 @@ from functools import partial
 import streamlit as st
 
 from spmd_core.search import FEW
+from spmd_core.surveys import search as words
 from spmd_core.trials import FEW_S, searches as running
 from spmd_lab.ui import exports, links, shell
 from spmd_lab.ui.lab import lab
@@ -26,9 +27,9 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     title = shell.QUESTIONS["search"] if is_model else "Which sharding is fastest?"
     st.title(title, width="stretch")
     downloads = st.container(horizontal=True, width="content")
-    pressed = not (search and search.is_over and search.answer.winner) and st.button(
-        "Search again" if search else "Search",
-        type="primary",
+    pressed = (not search or answer.may_begin(search)) and st.button(
+        words.AGAIN if search else "Search",
+        type="secondary" if search and search.answer.winner else "primary",
         icon=":material/travel_explore:",
         key="search:start",
         disabled=bool(refusal) or at_work,

@@ -105,6 +105,7 @@ class Proof:
 
 
 FEW = 4  # plans that are compiled, best first, where no budget is given
+_NEAREST = 10  # of a ranking: policies of one mesh tie by the hundred
 TOP = 20  # rows of the JSON form, unless more are requested
 
 
@@ -217,7 +218,7 @@ class Answer:
         """
         proof = self.proof_of_winner
         if proof is None:
-            return ties(self.ranking, self.question.minimize)
+            return ties(self.ranking, self.question.minimize, _NEAREST)
         tied = set(proof.best_numbers[1:])
         return [each.candidate for each in self.ranking if each.candidate.number in tied]
 

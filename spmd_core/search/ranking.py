@@ -184,9 +184,11 @@ def _entries(ranked: Iterable[tuple[Candidate, float]]) -> list[Ranked]:
     return entries
 
 
-def ties(entries: Sequence[Ranked], goal: Goal = "time", most: int = 10) -> list[Candidate]:
-    """Those of the first `most` that the winner is not proven ahead of: by the verdict on their
-    intervals; where memory is minimized, which is known, those of the same.
+def ties(
+    entries: Sequence[Ranked], goal: Goal = "time", most: int | None = None
+) -> list[Candidate]:
+    """Those of the first `most`, or of all, that the winner is not proven ahead of: by the verdict on
+    their intervals; where memory is minimized, which is known, those of the same.
     """
     if not entries:
         return []

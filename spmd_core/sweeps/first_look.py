@@ -48,13 +48,22 @@ def _first_look(code: str) -> Answer | None:
     if isinstance(question, ModelQuestion):
         parts = _parts(question)
         looked = _apart(_some(part, False) for part in parts)
-        if question.offload and not any(each.is_ranked for each in looked):
+        if question.offload and not any(_is_sure(each) for each in looked):
             looked = _apart(_some(part, True) for part in parts)
     elif question.described:
         return None
     else:
         looked = _limited(Space(question, os.cpu_count() or 1).candidates)
-    return Answer(question, len(looked), looked, False) if looked else None
+    if not looked:
+        return None
+    answer = Answer(question, len(looked), looked, False)
+    if answer.winner is None and isinstance(question, ModelQuestion):  # others may be sure to fit
+        return replace(answer, space=max(len(looked), space_size(question)))
+    return answer
+
+
+def _is_sure(each: Candidate) -> bool:
+    return each.is_ranked and each.fits == "yes"
 
 
 def _apart(parts: Iterable[Sequence[Candidate]]) -> list[Candidate]:

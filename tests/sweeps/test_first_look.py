@@ -76,6 +76,13 @@ def test_what_fits_only_with_offload_is_offloaded_in_a_look():
     assert without.winner is None
 
 
+def test_a_look_at_what_is_not_sure_to_fit_names_the_nearest_and_the_space():
+    asked = {"model": "mixtral-8x7b", "chips": ["v6e:32"], "sequence": 8192}
+    look = first_look(read_question(asked))
+    assert look.winner is None and look.ranking[0].candidate.fits == "likely"
+    assert look.space > 10 * len(look.found), "others may be sure to"
+
+
 def test_each_kind_of_chip_is_in_a_look_and_a_space_that_is_too_wide_is_not():
     look = first_look(read_question(SMALL | {"chips": ["v5e:4", "v5e:16", "v5p:8"]}))
     assert {each.chips for each in look.found} == {16, 8}

@@ -32,7 +32,12 @@ SMALL = {
 }
 
 
-BEGINS = DEFAULT | {"global_batch": 32, "remat": ["full"], "offload": False}  # a smaller space
+BEGINS = DEFAULT | {
+    "sequence": 2048,
+    "global_batch": 32,
+    "remat": ["full"],
+    "offload": False,
+}  # a smaller space
 
 
 @pytest.fixture
@@ -97,6 +102,23 @@ def test_a_stored_search_opens_with_its_answer_before_its_estimates_are_there(la
     until(lambda: running.find(lab, question).is_over)
     shown.run()
     assert "Estimated, not compiled" in said(shown)
+
+
+def test_a_first_look_stays_until_a_search_has_more_and_a_stopped_one_goes_on(lab, monkeypatch):
+    question, gate, listed = read_question(SMALL), threading.Event(), models.candidates
+    monkeypatch.setattr(models, "candidates", lambda *a: gate.wait(60) and listed(*a))
+    search = running.start(lab, question, 60.0, compiles=4)
+    shown = said(opened("search", search=encode(question)))
+    assert search.answer.winner is None and "A first look" in shown
+    assert f"of at most {search.budget_s:g} s" in shown and "left out" not in shown
+    search.cancel()
+    gate.set()
+    until(lambda: search.is_over)
+    for has_all in (False, True):
+        kept = replace(search.answer, found=list(listed(question)), is_partial=not has_all)
+        assert kept.winner and kept.next_compiles
+        over = SimpleNamespace(answer=kept, is_over=True)
+        assert search_answer.may_begin(over) is not has_all
 
 
 def test_the_best_so_far_is_shown_while_a_search_compiles(lab, monkeypatch):

@@ -25,8 +25,8 @@ def test_what_takes_less_is_named_with_both_shares():
 @pytest.mark.parametrize(
     ("spent_s", "budget_s", "words"),
     [
-        (2.0, 10.0, "2 s, at most 8 s left: estimating, 1,501 of 4,002 estimated, 1 compiled"),
-        (3.0, None, "3 s, about 5 s left: estimating, 1,501 of 4,002 estimated, 1 compiled"),
+        (2.0, 10.0, "2 s of at most 10 s: estimating, 1,501 of 4,002 looked at, 1 compiled"),
+        (3.0, None, "3 s, about 5 s left: estimating, 1,501 of 4,002 looked at, 1 compiled"),
     ],
 )
 def test_a_search_counts_what_it_looked_at(spent_s, budget_s, words):

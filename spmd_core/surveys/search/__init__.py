@@ -1,6 +1,7 @@
 """The sentences of a search: of its answer, and of its candidates."""
 
 from spmd_core.surveys.search.answer import (
+    AGAIN,
     COST_TITLES,
     READ_AGAIN,
     TIME_TITLE,
@@ -12,6 +13,7 @@ from spmd_core.surveys.search.answer import (
     doing,
     front_words,
     funnel_words,
+    how_sure,
     next_label,
     next_words,
     open_words,
@@ -50,6 +52,7 @@ from spmd_core.surveys.search.candidates import (
 from spmd_core.surveys.search.kept import answer_json, candidate_row, kept_candidate, kept_search
 
 __all__ = [
+    "AGAIN",
     "BEST_OF_EACH",
     "COST_TITLES",
     "FITS",
@@ -72,6 +75,7 @@ __all__ = [
     "front_words",
     "funnel_words",
     "hours_of_tokens",
+    "how_sure",
     "kept_candidate",
     "kept_search",
     "known_by",

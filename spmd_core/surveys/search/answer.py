@@ -39,6 +39,7 @@ _STATE_WORDS = {
 _UNITS = ("a million calls", "a billion tokens")
 TIME_TITLE = f"Time of {_UNITS[True]}"
 READ_AGAIN = "The stored answer, while its estimates are read again:"
+AGAIN = "Search again"
 _NO_RULE = (
     "equal to another by renaming",
 )  # reasons for pruning one candidate that do not explain why none is left
@@ -156,13 +157,13 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
     looked = len(answer.found)
     is_quick = what != "estimating" or not answer.space  # all that will be are estimated
     of = "" if is_quick else f" of {count_text(answer.space)}"
-    if budget_s:
-        left = f", at most {max(0.0, budget_s - spent_s):.0f} s left"
+    if budget_s:  # no forecast: it may end before
+        left = f" of at most {budget_s:.0f} s"
     elif looked:
         left = f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
     else:
         left = ""
-    parts = [f"{count_text(looked)}{of} estimated", *known]
+    parts = [f"{count_text(looked)}{of} looked at", *known]
     best = [f"best {time_words(answer.winner)}"] if answer.winner else []
     return f"{spent_s:.0f} s{left}: {what}, {', '.join([*parts, *best])}"
 
@@ -205,10 +206,11 @@ def _compared_words(answer: Answer) -> str:
         kind = "estimate" if winner.stage == "estimated" else f"of the {count_text(alike)}"
         kind += f" {winner.stage}" * (winner.stage != "estimated")
         return f"no other {kind} is as {'small' if goal == 'memory' else 'good'}"
-    most = "at least " if len(near) >= 9 else ""  # only the first are compared
     several = len(near) > 1
     names = ("other mesh or batch", "other meshes or batches")
-    others = f"{most}{len(near)} {names[several] if winner.step else ('other', 'others')[several]}"
+    others = (
+        f"{count_text(len(near))} {names[several] if winner.step else ('other', 'others')[several]}"
+    )
     if goal == "memory":
         return f"{others} {'use' if several else 'uses'} as little"
     good = "fast" if goal == "time" else "cheap"
@@ -379,11 +381,11 @@ def next_label(answer: Answer) -> str:
     """
     winner = answer.winner
     if winner is None or not next_words(answer):
-        return "Search again"
+        return AGAIN
     if winner.stage != "estimated":
         return f"Compile the next {answer.next_compiles}" if winner.step else "Keep searching"
     if compiler_refusal(winner.target):
-        return "Search again"
+        return AGAIN
     return f"Compile the best {answer.next_compiles}" if winner.step else "Keep searching"
 
 
@@ -419,14 +421,17 @@ def next_words(answer: Answer) -> str:
 
 def state_words(answer: Answer) -> str:
     """Whether a candidate that could win was left out, the search's duration, and what failed."""
+    return _left_words(answer) + _failed_words(answer)
+
+
+def _failed_words(answer: Answer) -> str:
     failed = [each for each in answer.found if each.stage == "failed"]
-    why = (
+    return (
         f" {count_text(len(failed))} failed, the first of them {failed[0].name} "
         f"({rule_words(failed[0].detail).rstrip('.')})."
         if failed and answer.winner
         else ""
     )
-    return _left_words(answer) + why
 
 
 def _left_words(answer: Answer) -> str:
@@ -478,13 +483,7 @@ def best_words(answer: Answer, winner: Candidate) -> str:
         mesh = winner.name.replace(",", " ").partition(" · ")[0]
         first = f"{mesh}, {numbered(winner.plan.batch, 'sequence')} a step"
     is_open = answer.rivals or answer.open_estimates
-    best, *others = (group[0] for group in answer.shardings)
-    same = sum(
-        each.candidate.stage == winner.stage and each.score <= (1 + SAME) * best.score
-        for each in others
-    )
-    equal = f", equal to {numbered(same, 'other')}" if same else ""
-    return f"Best{' so far' * bool(is_open)}: {first}{equal}."
+    return f"Best{' so far' * bool(is_open)}: {first}."
 
 
 def funnel_words(answer: Answer) -> str:
@@ -505,29 +504,27 @@ def funnel_words(answer: Answer) -> str:
 
 
 def how_many_overlap(answer: Answer) -> str:
-    """Returns the ranges of how many others that of the first overlaps, and of how many that may not
+    """Returns the ranges of how many others that of the first overlaps, and how many of them may not
     fit; "" for none.
     """
     many = len(answer.rivals)
     unsure = sum(each.step is not None and each.fits != "yes" for each in answer.rivals)
     winner = answer.winner
     is_compiled = winner is not None and winner.stage == "compiled"
-    fit = f"{many - unsure} compiled" if is_compiled else numbered(many - unsure, "other")
-    others = [fit] if many > unsure else []
-    others += [f"{unsure} that may not fit"] if unsure else []
-    return f"overlaps {'at least ' * (many >= 9)}{' and '.join(others)}" * bool(many)
+    others = numbered(many, "other")
+    others += " that is compiled" if many == 1 and is_compiled else " compiled" * is_compiled
+    of_them = f", {count_text(unsure)} of which may not fit" if unsure else ""
+    return f"overlaps {others}{of_them}" * bool(many)
 
 
 def open_words(answer: Answer) -> str:
     """Returns how many others may be as fast, by their ranges or their estimates; "" for none."""
-    many = len(answer.rivals)
-    return not_settled_words(many + answer.open_estimates, is_least=many >= 9)
+    return not_settled_words(len(answer.rivals) + answer.open_estimates)
 
 
-def not_settled_words(many: int, is_least: bool = False) -> str:
-    """Returns how many others could be the best; "" for none. `is_least`: there may be more."""
-    least = "at least " * is_least
-    return f"Not settled: {least}{numbered(many, 'other')} could win" if many else ""
+def not_settled_words(many: int) -> str:
+    """Returns how many others could be the best; "" for none."""
+    return f"Not settled: {numbered(many, 'other')} could win" if many else ""
 
 
 def picked_words(answer: Answer) -> str:
@@ -539,8 +536,29 @@ def picked_words(answer: Answer) -> str:
     known = ", ".join(filter(None, (how_many_overlap(answer), could)))
     best = {"memory": "smallest", "price": "cheapest"}.get(answer.question.minimize, "fastest")
     sure = " that surely fits" if winner.step and winner.fits == "yes" else ""
-    its = "Its range " if answer.rivals else ""
+    how = {"estimated": "Estimated, not compiled: its range ", "compiled": "Its range "}
+    its = how.get(winner.stage, "Its range ") if answer.rivals else ""
     return f"{its}{known}; it is the {best}{sure}."
+
+
+def how_sure(answer: Answer) -> list[str]:
+    """Returns how sure an answer is, each fact in one sentence: how the winner compares, what it costs
+    at worst, what is ahead of it, and the space.
+    """
+    picked, winner = picked_words(answer), answer.winner
+    is_step = winner is not None and winner.step is not None
+    is_picked = bool(picked) and is_step
+    compared = _estimates_words(answer) if is_picked else sure_words(answer)
+    if is_picked and winner is not None and winner.stage == "estimated":
+        compared = ""  # as are all others
+    is_counted = is_step and not (answer.complete or answer.is_partial or _not_reached(answer))
+    state = _failed_words(answer).strip() if is_counted else state_words(answer)
+    points = (picked, compared, risk_words(answer), ahead_words(answer), space_words(answer), state)
+    return [each for each in points if each]
+
+
+def _not_reached(answer: Answer) -> int:
+    return answer.counts["not looked at"]
 
 
 _REASONS = {

@@ -50,6 +50,13 @@ def begin(question: AnyQuestion, budget_s: float | None, few: int | None = None)
         st.rerun()
 
 
+def may_begin(search: Search) -> bool:
+    """Returns True unless a search has an answer that needs no other, or offers one itself."""
+    answer = search.answer
+    is_offered = words.next_label(answer) == words.AGAIN
+    return not (search.is_over and answer.winner) or (answer.is_partial and not is_offered)
+
+
 @st.fragment(run_every=INTERVAL_S)
 def watch(search: Search) -> None:
     """Progress of a search, its answer so far, and a way to stop it; the screen is drawn again when
@@ -83,10 +90,11 @@ def watch(search: Search) -> None:
         return
     st.progress(search.share)
     answer = search.glance
-    if answer.winner is None:
+    if answer.winner is None:  # nothing better is known yet
+        look(search.question)
         return
     headline(answer, when="So far")
-    ranked(answer)
+    ranked(answer, is_counted=search.doing != "estimating")
 
 
 def _best_of_each(answer: Answer) -> None:
@@ -158,8 +166,8 @@ def headline(answer: Answer, when: str = "") -> bool:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when, is_stale=when == BEFORE)
         with cards.how_sure(badges):
-            for sentence_of in _HOW_SURE:
-                st.markdown(plain(sentence_of(answer)))
+            for sentence in words.how_sure(answer):
+                st.markdown(plain(sentence))
             st.caption(coded(" ".join(map(fact_words, answer.notes))))
         if (proof := answer.proof_of_winner) is not None:
             st.page_link(
@@ -219,14 +227,6 @@ def _compile_s(answer: Answer) -> float:
     return answer.next_compiles * median(took) if took else 0.0
 
 
-_HOW_SURE = (
-    words.picked_words,
-    words.sure_words,
-    words.risk_words,
-    words.ahead_words,
-    words.space_words,
-    words.state_words,
-)
 _KNOWN_AS = {
     "measured": "Measured",
     "compiled": style.IN_FULL["Compiled"],
@@ -234,11 +234,14 @@ _KNOWN_AS = {
 }
 
 
-def ranked(answer: Answer) -> None:
-    """Draws the best meshes as rows: what was measured, compiled and only estimated."""
+def ranked(answer: Answer, is_counted: bool = True) -> None:
+    """Draws the best meshes as rows: what was measured, compiled and only estimated; above them how
+    many candidates got how far, where these are all counted.
+    """
     if not (listed := rows.ranked_rows(answer.shardings)):
         return
-    st.caption(plain(words.funnel_words(answer)))
+    if is_counted:
+        st.caption(plain(words.funnel_words(answer)))
     _, title, _ = charts.times_of([row.candidate for row in listed])
     is_by_time = answer.question.minimize == "time"
     st.html(rows.html(listed, title, answer.counts, is_by_time))
@@ -247,8 +250,12 @@ def ranked(answer: Answer) -> None:
 def look(question: AnyQuestion) -> bool:
     """What estimates of a few candidates show before anything is searched; False if there are none."""
     answer = first_look(question)
-    if answer is None or answer.winner is None:
+    if answer is None or not answer.ranking:
         return False
+    if answer.winner is None:  # of a few that were looked at
+        st.warning(plain(words.search_headline(answer)), icon=":material/memory:")
+        ranked(answer, is_counted=False)
+        return True
     headline(answer, when="A first look")
     ranked(answer)
     fronts(answer)

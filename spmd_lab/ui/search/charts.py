@@ -80,16 +80,15 @@ def _looks(kinds: Set[str], called: str) -> dict[str, object]:
 
 
 def times_of(shown: Sequence[Candidate]) -> tuple[dict[int, float], str, str]:
-    """Number -> the time that compares them, what that is called, and its unit: steps of several
-    batches are no comparison.
+    """Number -> the time that compares them, what that is called, and its unit: of steps, whose batches
+    may differ, that of a billion tokens.
     """
-    if len({each.tokens for each in shown}) > 1:
+    if any(each.step for each in shown):
         hours = {each.number: hours_of_tokens(each) for each in shown}
         return hours, TIME_TITLE, "h"
     seconds = {each.number: each.seconds or 0.0 for each in shown}
     size, name = unit(list(seconds.values()), SECONDS)
-    called = "Time of a step" if shown[0].step else "Time"
-    return {number: time / size for number, time in seconds.items()}, called, name
+    return {number: time / size for number, time in seconds.items()}, "Time", name
 
 
 def _shown(entries: Sequence[Ranked], front: Sequence[Candidate]) -> list[Candidate]:

@@ -46,7 +46,7 @@ _FIXED_SPECS = {  # of a computation: label and example
 _FIELDS = ("workload", "target", "dims", "dtype", "strategies", "mesh", *_FIXED_SPECS)
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
-DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:8"]}
+DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:8"], "sequence": 8192}  # as Predict's first
 _DEFAULT_SPEC = {
     "workload": "mlp",
     "target": "cpu:8",

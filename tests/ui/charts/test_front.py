@@ -14,6 +14,7 @@ from spmd_core.surveys.search import (
     ahead_of,
     best_words,
     funnel_words,
+    how_sure,
     open_words,
     picked_words,
     span_of_tokens,
@@ -25,7 +26,7 @@ from spmd_core.time import estimate_step
 from spmd_core.words import share_words
 from spmd_lab.ui import style
 from spmd_lab.ui.search import answer as of_answer
-from spmd_lab.ui.search.charts import front_chart
+from spmd_lab.ui.search.charts import front_chart, times_of
 from spmd_lab.ui.search.rows import html, ranked_rows
 
 
@@ -104,7 +105,8 @@ def test_an_interval_that_is_drawn_shorter_says_where_it_ends():
     assert drawn.count('<u class="open"') == len(short), "it is drawn without an end"
     for row in rows:
         ends = [float(each.replace(",", "")) for each in re.findall(r"[\d.,]+", row.span)]
-        assert ends == pytest.approx([1e3 * each for each in row.candidate.span], rel=5e-3)
+        hours = 1e9 / 3600 / row.candidate.tokens
+        assert ends == pytest.approx([hours * each for each in row.candidate.span], rel=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +234,31 @@ def test_what_may_not_fit_is_counted_apart_where_others_are_as_fast():
         unsure = {each.number for each in known.rivals[:at]}
         every = [replace(each, fits="likely") if each.number in unsure else each for each in found]
         answer = Answer(question, len(every), every, True)
+        many = len(answer.rivals)
         fit = sum(each.fits == "yes" for each in answer.rivals)
         counts = list(map(int, re.findall(r"\d+", picked_words(answer))))
-        assert counts == [count for count in (fit, len(answer.rivals) - fit) if count]
+        assert counts == [count for count in (many, many - fit) if count]
+        assert open_words(answer) == "" or f" {many} other" in open_words(answer)
+
+
+def test_one_count_of_what_could_win_is_in_all_sentences_and_each_is_said_once():
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5p:8"]}))
+    many = len(answer.rivals)
+    assert many > 9 and open_words(answer) == f"Not settled: {many} others could win"
+    points = how_sure(answer)
+    assert points[0].startswith(f"Estimated, not compiled: its range overlaps {many} others")
+    assert "equal to" not in best_words(answer, answer.winner)
+    said = " ".join(points)
+    assert said.count("not compiled") == 1 and said.count("only estimated") == 1
+    assert said.count("overlap") == 1 and "Not complete" not in said
+
+
+def test_rows_of_one_batch_have_the_time_that_is_minimized():
+    asked = {"model": "llama-3.1-8b", "chips": ["v5p:8"], "global_batch": 64}
+    rows = ranked_rows(first_look(read_question(asked)).shardings)
+    _, title, unit = times_of([row.candidate for row in rows])
+    assert (title, unit) == ("Time of a billion tokens", "h")
+    assert rows[0].time.endswith(" h")
 
 
 def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():

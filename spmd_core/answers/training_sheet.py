@@ -22,6 +22,7 @@ from spmd_core.plan import Plan, option_words, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
+    LEAST_MFU,
     MAY_MISS,
     ContextRow,
     TrainingAnswer,
@@ -31,7 +32,7 @@ from spmd_core.sweeps import (
     measure,
 )
 from spmd_core.terms import chip_title, listed, money_text
-from spmd_core.words import RANGE, bound_by, days_text, deadline_text
+from spmd_core.words import RANGE, bound_by, days_text, deadline_text, tokens_text
 
 _BEST = {  # of the best row, of one that needs so many times as much, and of one that needs as much
     "chips": ("fewest", "× the chips", "as few"),
@@ -116,8 +117,10 @@ def _headline(answer: TrainingAnswer) -> str:
     is_alike = even_mark(answer) == ABOUT_EVEN
     beside = f"about even with {others}" if is_alike else f"cannot tell from {others}"
     if question.budget and not question.days:
-        first = beside if others else "the fastest"
-        return f"{money_text(question.budget)} pays for {chips:,} {name}: {takes}, {first}."
+        first = "About fastest" if others else "Fastest"
+        paid = f"{chips:,} {name}, {takes}, {money_text(best.run.money)}"
+        more = f", {beside}" if others else ""
+        return f"{first} within {money_text(question.budget)}: {paid}{more}."
     of = _of_chips(answer, chips)
     if question.days is None and others:
         last = answer.even[-1].run
@@ -173,7 +176,15 @@ def _not_met(answer: TrainingAnswer) -> str:
     takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
     paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
     fastest = f"the {least} is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
-    return f"Nothing keeps {wanted} at {nearest.plan.tokens:,} tokens a step: {fastest}."
+    fewer = budget_words(nearest.run, question.budget) if question.budget else ""
+    return f"Nothing keeps {wanted} at {nearest.plan.tokens:,} tokens a step: {fastest}{fewer}."
+
+
+def budget_words(run: TrainingCost, budget: float) -> str:
+    """Returns the tokens that a budget pays of a run that costs more; "" of others."""
+    if run.money is None or run.money <= budget:
+        return ""
+    return f", which pays for {tokens_text(run.tokens * budget / run.money)} tokens"
 
 
 def tried_words(answer: TrainingAnswer) -> str:
@@ -185,6 +196,8 @@ def tried_words(answer: TrainingAnswer) -> str:
     )
     kinds = numbered(len(answer.rows), "kind")
     pipelines = f", {numbered(staged, 'pipeline')} among them" if staged else ""
+    rule = f"A budget pays no run below {LEAST_MFU:.0%} of the best MFU."
+    limits = rule if answer.question.budget else ""
     plan = next((row.plan for row in answer.rows if row.plan), None)
     at = f", {plan.batch:,} sequences of {plan.sequence:,} tokens a step" if plan else ""
     compared = (
@@ -203,7 +216,7 @@ def tried_words(answer: TrainingAnswer) -> str:
         for row in answer.rows
         if (reason := row.refusal.partition(": ")[2])
     )
-    return " ".join(filter(None, (compared, moved, *why)))
+    return " ".join(filter(None, (compared, limits, moved, *why)))
 
 
 def batch_figure(plan: Plan) -> Figure:

@@ -1,7 +1,7 @@
 """A comparison of runs as a document, and as JSON."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spmd_core.answers import (
@@ -228,9 +228,13 @@ _COMPARED = Sheet[tuple[Subject, StrategyRow, str]](
 )
 
 
-def rows_table(compared: Compared, place: Place = "document", price: float | None = None) -> Table:
+def rows_table(
+    compared: Compared,
+    place: Place = "document",
+    price: Callable[[str], float | None] | None = None,
+) -> Table:
     """Returns the strategies of all runs, each run by its letter, on a screen by what it is called; no
-    rows where no run has a result. `price`: dollars per chip-hour.
+    rows where no run has a result. `price`: dollars per chip-hour by target.
     """
     names = compared.names if place == "screen" else compared.letters
     rows = {(each.run, each.row): each for each in compared.rows}
@@ -244,7 +248,7 @@ def rows_table(compared: Compared, place: Place = "document", price: float | Non
             for each in compared.subjects
             for called in [replace(each, letter=names[each.run])]
             if each.result
-            for row in strategy_rows(each.result, price)
+            for row in strategy_rows(each.result, price and price(each.result.experiment.target))
         ],
         place,
     )

@@ -44,12 +44,13 @@ class BestMesh:
     """The plan with the shortest step of those sure to fit, else of those that may, else the one with
     the least memory;
     `tried`: meshes that the sizes divide over; `plans`: these under each rematerialization, and with
-    other arrays saved and offloaded."""
+    other arrays saved and offloaded; `meshes`: each mesh that was tried, once."""
 
     plan: Plan
     tried: int
     fits: bool
     plans: int
+    meshes: tuple[Mesh, ...] = ()
 
 
 def best_mesh(
@@ -75,11 +76,12 @@ def best_mesh(
     Raises:
       RequestError: the sizes divide over no mesh.
     """
-    kept = {name: value for name, value in form.items() if name not in ("mesh", "target")}
-    mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
     way = ("", "stages", "pipelines")[2 if in_stages else has_stages(form)]
-    text, own = json.dumps(kept | {"batch_per_device": None}), tuple(mesh.items())
     is_open = has_options and bool(remats) and not way
+    given = without_options(form) if is_open else form
+    kept = {name: value for name, value in given.items() if name not in ("mesh", "target")}
+    mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
+    text, own = json.dumps(kept | {"batch_per_device": None}), tuple(mesh.items())
     return _best(text, target, batch, tuple(remats), way, own, is_open)
 
 
@@ -102,17 +104,20 @@ def _best(
     topology = get_topology(target)
     given = json.loads(form) | {"target": topology.target}
     given["batch_per_device"] = batch / topology.devices
-    if is_open:
-        given = without_options(given)
-    best = _of_forms(given, topology, remats, way, own)
+    if not is_open:
+        fitting: list[Fitting] = []
+        forms = _forms_of(given, topology, way, own, fitting)
+        return _of_forms(forms, topology, remats, fitting)
+    best = _best(form, target, batch, remats, way, own, False)
     rings = may_pass_in_rings(topology, best.plan.compiler_flags)
-    for change in step_options(given, rings)[1:] if is_open else ():
+    for change in step_options(given, rings)[1:]:
         most = (1 - SAME) * _seconds(best.plan) if best.fits else math.inf
         with suppress(RequestError):  # sizes that so many microbatches do not divide
-            other = _of_forms({**given, **dict(change)}, topology, remats, way, own, most)
+            forms = _forms({**given, **dict(change)}, batch, best.meshes)
+            other = _of_forms(forms, topology, remats, [], most)
             is_better = other.fits and _seconds(other.plan) < most
-            plans = best.plans + other.plans
-            best = replace(other if is_better else best, tried=best.tried, plans=plans)
+            plans, found = best.plans + other.plans, other if is_better else best
+            best = replace(found, tried=best.tried, plans=plans, meshes=best.meshes)
     return best
 
 
@@ -122,26 +127,24 @@ def _seconds(plan: Plan) -> float:
 
 
 def _of_forms(
-    given: Mapping[str, object],
+    forms: Iterable[Mapping[str, object]],
     topology: Topology,
     remats: tuple[str, ...],
-    way: str,
-    own: Mesh,
+    fitting: list[Fitting],
     most: float = math.inf,
 ) -> BestMesh:
     """The best of the meshes whose step, as one pass that keeps every activation, takes less than
-    `most` seconds.
+    `most` seconds; `fitting` has those that fit so far.
     """
-    fitting: list[Fitting] = []
     others: list[tuple[int, int, Plan]] = []
     seen: list[tuple[Plan, MeshEstimates]] = []
-    reasons, tried, plans = dict[str, None](), 0, 0
-    forms = _forms_of(given, topology, way, own, fitting)
+    reasons, meshes, tried, plans = dict[str, None](), dict[Mesh, None](), 0, 0
     for first in _plans(forms, reasons):
         estimates = MeshEstimates(first)
         if most < math.inf and estimates.least() >= most:
             continue
         tried += 1
+        meshes[first.mesh] = None
         memories = [(plan, estimates.memory(plan)) for plan in rematerialized(first, remats)]
         plans += len(memories)
         capacity = topology.chip.capacity
@@ -159,7 +162,8 @@ def _of_forms(
     if remats and not fitting:
         fitting, more_plans = offloaded(seen)
     best = fastest(sure_to_fit(fitting)) if fitting else min(others)[2]
-    return _saving_more(BestMesh(best, tried, bool(fitting), plans + more_plans), remats, fitting)
+    found = BestMesh(best, tried, bool(fitting), plans + more_plans, (*meshes,))
+    return _saving_more(found, remats, fitting, most)
 
 
 def _forms_of(
@@ -174,11 +178,15 @@ def _forms_of(
     return _forms(given, batch, chain(meshes, _filled(given, own, topology), more))
 
 
-def _saving_more(best: BestMesh, remats: Collection[str], fitting: Sequence[Fitting]) -> BestMesh:
-    """The best mesh with the arrays saved that make it fastest, where rematerialization is open."""
+def _saving_more(
+    best: BestMesh, remats: Collection[str], fitting: Sequence[Fitting], most: float
+) -> BestMesh:
+    """The best mesh with the arrays saved that make it fastest, where rematerialization is open and
+    that is faster than `most`.
+    """
     if not (remats and best.fits):
         return best
-    plan, tried = with_saved(best.plan, fitting)
+    plan, tried = with_saved(best.plan, fitting, most)
     return replace(best, plan=plan, plans=best.plans + tried)
 
 

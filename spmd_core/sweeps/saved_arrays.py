@@ -64,9 +64,10 @@ def fastest(fitting: Sequence[Fitting]) -> Plan:
     return shortest[-1]
 
 
-def with_saved(best: Plan, fitting: Sequence[Fitting]) -> tuple[Plan, int]:
+def with_saved(best: Plan, fitting: Sequence[Fitting], most: float = math.inf) -> tuple[Plan, int]:
     """Returns the fastest of a plan and of these meshes with what they save of what is sure to fit,
-    and how many were tried. Arrays are offloaded only where the plan offloads some.
+    and how many were tried; the plan where none takes less than `most` seconds. Arrays are offloaded
+    only where the plan offloads some.
     """
     offloads = bool(best.offload)
     flat = [(each[2], each[3][0][0]) for each in fitting if each[3][0][0].stages == 1]
@@ -75,7 +76,8 @@ def with_saved(best: Plan, fitting: Sequence[Fitting]) -> tuple[Plan, int]:
         for place, (estimates, first) in enumerate(flat)
     )
     estimates = MeshEstimates(best)
-    shortest, tried = estimates.time(best, estimates.memory(best).host).estimate, 0
+    own, tried = estimates.time(best, estimates.memory(best).host).estimate, 0
+    shortest = min(own, most)
     for least, _, estimates, first in bounds:
         if least >= shortest:
             break

@@ -17,6 +17,13 @@ class TrainingCost(Frozen):
     chip_hours: float
     money: float | None = None
 
+    def scaled(self, factor: float) -> "TrainingCost":
+        """Returns it with steps of `factor` times the seconds."""
+        days = {name: factor * value for name, value in self.days.model_dump().items()}
+        money = None if self.money is None else factor * self.money
+        more = {"chip_hours": factor * self.chip_hours, "money": money}
+        return self.model_copy(update={"days": Estimate(**days)} | more)
+
 
 def training_run(
     prediction: Prediction, plan: Plan, tokens: float | None, price: float | None = None

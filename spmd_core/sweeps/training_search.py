@@ -9,7 +9,7 @@ from spmd_core.base import RequestError
 from spmd_core.facts import Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.plan import Plan
-from spmd_core.search import REMATS
+from spmd_core.search import REMATS, without_options
 from spmd_core.sweeps.best_mesh import BestMesh, best_mesh, has_stages
 from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.training import TrainingAnswer, TrainingQuestion, TrainingRow
@@ -23,6 +23,10 @@ _FURTHER = 4
 # numbers of chips of a kind on which pipelines are tried, about a second each, and the share of its
 # step that the plan without stages waits there at least: it is interconnect-bound
 _MOST_IN_STAGES, _WAITS = 4, 0.5
+_MOST_GAIN = 0.5  # of a step: no options were seen to spare more
+# of the best MFU on other numbers of chips: a budget buys no run below, most of whose dollars wait
+LEAST_MFU = 0.5
+_NEAR = 0.9  # of its chip-days: no other number of chips is better by more
 
 
 def train(question: TrainingQuestion) -> TrainingAnswer:
@@ -48,6 +52,11 @@ class _Run(NamedTuple):
         """Days of the run."""
         return self.cost.days.estimate
 
+    @property
+    def chip_days(self) -> float:
+        """Chip-days of the run."""
+        return self.chips * self.days
+
 
 class _Kind:
     """What is looked at of one kind of chip, by the number of chips."""
@@ -58,6 +67,7 @@ class _Kind:
         self._runs: dict[int, _Run] = {}
         self._larger: dict[int, Plan] = {}  # that do not fit
         self._refused: dict[int, str] = {}
+        self._optioned: set[int] = set()  # numbers of chips whose plans were tried under options
         self._least = 0.0  # chip-days of the FLOPs at the peak
         self._plans = self._pipelines = 0
 
@@ -72,6 +82,7 @@ class _Kind:
         else:
             counts = [*_counts(self._kind, question.sequences)]
             self._until(counts, question.days) if question.days else self._paid(counts)
+        self._under_options()
         self._in_stages(counts)
         runs = [each for _, each in sorted(self._runs.items())]
         row = TrainingRow(
@@ -83,7 +94,7 @@ class _Kind:
             pipelines=self._pipelines,
         )
         if best := self._best():
-            meets = question.is_met_by(best.cost)
+            meets = self._is_met(best)
             return replace(row, plan=best.plan, step=best.step, run=best.cost, meets=meets)
         if self._larger:
             plan = least_memory(self._larger[max(self._larger)])
@@ -91,17 +102,56 @@ class _Kind:
         refusal = self._refused[max(self._refused)] if self._refused else "no number of chips fits"
         return replace(row, refusal=refusal)
 
-    def _look(self, chips: int, in_stages: bool = False) -> _Run | None:
-        """The run of the best plan on so many chips; kept where it is faster than one before."""
+    def _look(self, chips: int) -> _Run | None:
+        """The run of the best plan without stages on so many chips, under options where these may
+        make it one that meets the question.
+        """
+        if chips not in {*self._runs, *self._larger, *self._refused}:
+            is_given = self._question.chips is not None
+            self._estimate(chips, has_options=is_given)
+            if chips not in self._refused and not is_given and self._may_meet(chips):
+                self._estimate(chips, has_options=True)
+        return self._runs.get(chips)
+
+    def _may_meet(self, chips: int) -> bool:
+        """Returns True if the most that options gain would make so many chips meet a deadline that
+        they miss, or a budget, faster than what it pays so far.
+        """
+        if (run := self._runs.get(chips)) is None:
+            return True
+        least = run._replace(cost=run.cost.scaled(1 - _MOST_GAIN))
+        if self._question.days or not self._is_met(least):
+            return self._is_met(least) and not self._is_met(run)
+        best = self._best()
+        return best is None or not self._is_met(best) or least.days < best.days
+
+    def _is_met(self, run: _Run) -> bool:
+        """Returns True if a run keeps the deadline, or the budget with an MFU near the best."""
+        if not self._question.is_met_by(run.cost):
+            return False
+        return not self._question.budget or LEAST_MFU * run.chip_days <= self._fewest
+
+    @property
+    def _fewest(self) -> float:
+        """Chip-days of the run with the best MFU."""
+        return min((each.chip_days for each in self._runs.values()), default=math.inf)
+
+    def _under_options(self) -> None:
+        """Tries options of the best, until it is one that was tried under them."""
+        while (best := self._best()) and best.chips not in self._optioned:
+            self._estimate(best.chips, has_options=True)
+
+    def _estimate(self, chips: int, in_stages: bool = False, has_options: bool = False) -> None:
+        """Keeps the best plan of so many chips where it is faster than one before."""
         question = self._question
-        if not in_stages and chips in {*self._runs, *self._larger, *self._refused}:
-            return self._runs.get(chips)
+        if has_options:
+            self._optioned.add(chips)
         try:
-            best = self._planned(chips, in_stages)
+            best = self._planned(chips, in_stages, has_options)
         except RequestError as error:
-            if not in_stages:
+            if chips not in {*self._runs, *self._larger}:
                 self._refused[chips] = str(error)
-            return self._runs.get(chips)
+            return
         self._plans += best.plans
         self._pipelines += best.plans * (best.plan.stages > 1)
         self._least = self._least or least_chip_days(best.plan, question.tokens)
@@ -112,18 +162,18 @@ class _Kind:
             self._larger.setdefault(chips, best.plan)
         elif before is None or cost.days.estimate < before.days:
             self._runs[chips] = _Run(chips, best.plan, step, cost)
-        return self._runs.get(chips)
 
-    def _planned(self, chips: int, in_stages: bool) -> BestMesh:
+    def _planned(self, chips: int, in_stages: bool, has_options: bool) -> BestMesh:
         """The best plan on so many chips with the question's batch; where a number of chips is given,
         and it does not fit, with the half, quarter and so on that does, down to a sequence of each.
         """
         question, target = self._question, topology_of_chips(self._kind, chips).target
+        form = question.form if has_stages(question.form) else without_options(question.form)
         batch = question.sequences_on(chips)
-        best = best_mesh(question.form, target, batch, REMATS, in_stages)
+        best = best_mesh(form, target, batch, REMATS, in_stages, has_options)
         while question.chips and not (best.fits or in_stages) and batch >= 2 * chips:
             batch = batch // (2 * chips) * chips
-            fewer = best_mesh(question.form, target, batch, REMATS)
+            fewer = best_mesh(form, target, batch, REMATS, has_options=has_options)
             best = fewer if fewer.fits else best
         return best
 
@@ -141,28 +191,43 @@ class _Kind:
                 return
 
     def _paid(self, counts: list[int]) -> None:
-        """Looks from the most chips down to those too few to be faster, at the peak, than the fastest
-        that the budget pays: money need not grow with chips.
+        """Looks from the fewest chips to the first that fit, whose MFU is near the best, then from the
+        most down to those too few to be faster than the fastest that the budget pays: money need not
+        grow with chips. Where it pays none at the peak, further up, for the cheapest.
         """
+        first = next((chips for chips in counts if self._look(chips)), math.inf)
+        if self._least > self._payable:
+            for chips in counts:
+                if chips <= _FURTHER * first:
+                    self._look(chips)
+            return
         for chips in reversed(counts):
             best = self._best()
-            if best and self._question.is_met_by(best.cost) and not self._is_better(chips, best):
+            if best and self._is_met(best) and not self._is_better(chips, best):
                 return
             self._look(chips)
 
+    @property
+    def _payable(self) -> float:
+        """Chip-days that the budget pays."""
+        return (self._question.budget or math.inf) / (24 * (self._price or 1.0))
+
     def _is_better(self, chips: int, best: _Run) -> bool:
-        """Returns True if so many chips at their peak are better than a run that meets the question."""
-        return chips < best.chips if self._question.days else self._least / chips < best.days
+        """Returns True if so many chips may be better than a run that meets the question: at their peak
+        by a deadline, a little above the best MFU by a budget.
+        """
+        if self._question.days:
+            return chips < best.chips
+        return max(self._least, _NEAR * self._fewest) / chips < best.days
 
     def _in_stages(self, counts: list[int]) -> None:
         """Tries pipelines, from the most chips down, until one no longer meets the question."""
         question, tried = self._question, 0
-        paid = (question.budget or math.inf) / (24 * (self._price or 1.0))  # in chip-days
-        if has_stages(question.form) or not 0 < self._least < paid:
+        if has_stages(question.form) or not 0 < self._least < self._payable:
             return
         for chips in reversed(counts):
             best = self._best()
-            is_met = best is not None and question.is_met_by(best.cost)
+            is_met = best is not None and self._is_met(best)
             if best and is_met and not question.chips and not self._is_better(chips, best):
                 continue
             if tried == _MOST_IN_STAGES or (question.days or math.inf) < self._least / chips:
@@ -170,8 +235,9 @@ class _Kind:
             if topology_of_chips(self._kind, chips).slices == 1 or not self._waits(chips):
                 continue
             tried += 1
-            run = self._look(chips, in_stages=True)
-            if question.days and not (run and question.is_met_by(run.cost)):
+            self._estimate(chips, in_stages=True)
+            run = self._runs.get(chips)
+            if question.days and not (run and self._is_met(run)):
                 return
 
     def _waits(self, chips: int) -> bool:
@@ -187,7 +253,7 @@ class _Kind:
         does, the cheapest by a budget, else the fastest.
         """
         question, runs = self._question, [*self._runs.values()]
-        met = [each for each in runs if question.is_met_by(each.cost)]
+        met = [each for each in runs if self._is_met(each)]
         if met and question.days:
             return min(met, key=lambda each: each.chips)
         if question.budget and not met:

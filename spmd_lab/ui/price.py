@@ -1,6 +1,7 @@
 """The prices of a chip-hour that the viewer types: part of a screen's link, not of an experiment."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import streamlit as st
 
@@ -29,12 +30,10 @@ def text_of(kinds: Iterable[str]) -> str:
     return ",".join(f"{kind}={known[kind]:.12g}" for kind in kinds if kind in known)
 
 
-def now() -> float | None:
-    """Returns the one price of every chip; None where none was given, or several."""
-    try:
-        return read_price(_LINKED.now())
-    except RequestError:
-        return None
+def of(target: str) -> float | None:
+    """Returns the price of the chip of a target; None without one."""
+    kind = target.removesuffix(":").split(":")[1:2]
+    return by_kind().get(*kind) if kind else None
 
 
 def from_query() -> bool:
@@ -47,7 +46,7 @@ def from_query() -> bool:
 
 
 def field(kind: str = "v5p") -> None:
-    """Draws the field; `kind`: a chip that the screen shows."""
+    """Draws the field; a number alone becomes the price of `kind`, a chip that the screen shows."""
     key = state.key(_LINKED.screen, PRICE)
     if from_query():
         st.session_state[key] = _LINKED.now()
@@ -55,8 +54,10 @@ def field(kind: str = "v5p") -> None:
         "Price per chip-hour ($)",
         key=state.seed(key, _LINKED.now()),
         max_chars=_LONGEST,
-        placeholder=f"4.20 or {kind}=4.20",
+        placeholder=f"4.20 of {kind}, or {kind}=4.20, h100=3",
         help="Turns chip-hours into dollars. It stays with the link.",
+        on_change=_name_kind,
+        args=(key, kind),
     )
     try:
         read_prices_by_kind(text)
@@ -64,3 +65,8 @@ def field(kind: str = "v5p") -> None:
         st.caption(f":red[{plain(str(error))}]")
         text = ""
     _LINKED.keep(text)
+
+
+def _name_kind(key: str, kind: str) -> None:
+    with suppress(RequestError):
+        st.session_state[key] = f"{kind}={read_price(st.session_state[key]):.12g}"

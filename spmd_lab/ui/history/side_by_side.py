@@ -57,7 +57,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
     subjects = outcome.fastest_first(lab().subject(run) for run in runs)
     answer = st.container(key="answer")
     compared = _compared(subjects)
-    table = rows_table(compared, "screen", price.now())
+    table = rows_table(compared, "screen", price.of)
     alike = _alike(table)
     with answer:
         outcome.compared_runs(compared, True, _alike_words(alike, len(runs)))

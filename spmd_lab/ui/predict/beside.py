@@ -82,15 +82,18 @@ def study(one: Experiment, other: Experiment, key: str) -> None:
 
 
 def numbers_table(
-    here: Prediction, there: Prediction, dollars: float | None = None
+    here: Prediction,
+    there: Prediction,
+    ours: float | None = None,
+    theirs: float | None = None,
 ) -> dict[str, list[str]]:
-    """Time, MFU, costs (money at `dollars` per chip-hour), memory and each share of both, with the
+    """Time, MFU, costs (money at the dollars per chip-hour of each), memory and each share of both, with the
     change from A to B."""
     rows: list[tuple[str, float | None, float | None, str]] = []
 
-    def add(label: str, ours: float | None, theirs: float | None, kind: str) -> None:
-        if ours is not None or theirs is not None:
-            rows.append((label, ours, theirs, kind))
+    def add(label: str, first: float | None, second: float | None, kind: str) -> None:
+        if first is not None or second is not None:
+            rows.append((label, first, second, kind))
 
     a, b = here.predicted_s, there.predicted_s
     for label, field in (("Time", "estimate"), ("at least", "low"), ("at most", "high")):
@@ -98,7 +101,7 @@ def numbers_table(
     add("Causal MFU", here.mfu_causal, there.mfu_causal, "%")
     add("MFU", here.mfu, there.mfu, "%")
     add("Tokens per second and chip", here.tokens_per_s_per_chip, there.tokens_per_s_per_chip, "n")
-    spent, other = cost_of(here, dollars), cost_of(there, dollars)
+    spent, other = cost_of(here, ours), cost_of(there, theirs)
     for label, field, kind in (
         ("Chip-seconds", "chip_seconds", "n"),
         ("Cost", "money_per_step", "$"),

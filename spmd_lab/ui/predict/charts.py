@@ -162,10 +162,9 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
 
 
 def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
-    x = quantity(
-        "dollars", title="dollars", axis={"format": "$~s"}, scale={"zero": False, "padding": 40}
-    )
-    y = quantity("days", title=f"days, ├─┤ {RANGE}", scale={"zero": False, "padding": 25})
+    right, top = (1.15 * max(row[name] for row in rows) for name in ("dollars", "high"))
+    x = quantity("dollars", title="dollars", axis={"format": "$~s"}, scale={"domain": [0, right]})
+    y = quantity("days", title=f"days, ├─┤ {RANGE}", scale={"domain": [0, top]})
     front = [row for row in rows if row["mark"] != _OTHER]
     line = {
         "type": "line",
@@ -175,15 +174,35 @@ def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
     }
     dot, text = (
         {"type": "point", "filled": True, "size": 140, "opacity": 1},
-        {"type": "text", "dy": -14, **INK},
+        {"type": "text", "align": "left", "dx": 10, **INK},
     )
+    above, below = _two_lanes(rows, right, top)
     layers = [
         layer(front, line, x=x, y=y),
         layer(rows, _SPAN_RULE, x=x, y=y | {"field": "low"}, y2={"field": "high"}),
         layer(rows, dot, x=x, y=y, color=color, tooltip=tips),
-        layer(rows, text, x=x, y=y, text={"field": "name"}),
+        layer(above, text | {"dy": -12}, x=x, y=y, text={"field": "name"}),
+        layer(below, text | {"dy": 13}, x=x, y=y, text={"field": "name"}),
     ]
     return layered(layers, 260)
+
+
+def _two_lanes(rows: Sequence[Row], right: float, top: float) -> tuple[list[Row], list[Row]]:
+    """Rows whose names are written above their dots, and those below: where a name would lie on
+    another. Names are a third of the narrowest chart wide, and a line a fifteenth of it high.
+    """
+    lanes: tuple[list[Row], list[Row]] = [], []
+    for row in sorted(rows, key=lambda row: row["days"]):
+        crowded = [
+            sum(
+                abs(row["dollars"] - other["dollars"]) < right / 3
+                and abs(row["days"] - other["days"]) < top / 15
+                for other in lane
+            )
+            for lane in lanes
+        ]
+        lanes[crowded[1] < crowded[0]].append(row)
+    return lanes
 
 
 def memory_chart(rows: Mapping[str, PredictedMemory]) -> Spec:

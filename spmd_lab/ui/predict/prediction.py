@@ -144,7 +144,7 @@ def _estimate(plan: Plan) -> None:
                 words.RANGES_WORDS,
                 f"Training takes {run_answer.steps_words(plan, estimate)}.",
                 f"{convention_words(plan, estimate)}.",
-                f"{cost_words(cost_of(estimate, price.now()))}.",
+                f"{cost_words(cost_of(estimate, price.of(plan.target)))}.",
             ]
         lines.append(f"{words.chip_words(plan.topology)}.")
         st.markdown("\n".join(f"- {plain(line)}" for line in lines))
@@ -234,7 +234,7 @@ def choose(result: Result) -> str | None:
             st.vega_lite_chart(
                 charts.interval_chart(times), alt=f"Time by strategy: {alt}", key="strategies"
             )
-        draw_table(strategies_table(result, "screen", price.now()))
+        draw_table(strategies_table(result, "screen", price.of(result.experiment.target)))
     if len(predictions) < 2:
         return next(iter(predictions), None)
     return choices.one_of("Details of", list(predictions), choices.STRATEGY, title)
@@ -275,7 +275,7 @@ def numbers(
 def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
     is_step = result.experiment.what.unit == "step"
     span = span_text(time.low, time.high)
-    figures = _costs(prediction, is_step)
+    figures = _costs(prediction, is_step, price.of(result.experiment.target))
     if (tflops := prediction.tflops_per_chip) and prediction.tokens_per_s_per_chip:
         tokens = f"{prediction.tokens_per_s_per_chip:,.0f}"
         figures.insert(0, Figure("Tokens/s per chip", tokens, f"{tflops:,.0f} TFLOP/s"))
@@ -298,8 +298,8 @@ def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
     st.markdown("\n".join(f"- :small[{coded(as_sentence(note))}]" for note in notes))
 
 
-def _costs(prediction: Prediction, model: bool) -> list[Figure]:
-    spent = cost_of(prediction, price.now())
+def _costs(prediction: Prediction, model: bool, each: float | None) -> list[Figure]:
+    spent = cost_of(prediction, each)
     amounts = (
         (
             "Cost of a step" if model else "Cost",

@@ -12,6 +12,7 @@ from spmd_core.answers import (
     CONTEXT_ROWS,
     Figure,
     batch_figure,
+    budget_words,
     context_headline,
     five_figures,
     plan_policy,
@@ -158,10 +159,12 @@ def _limit_words(run: TrainingCost) -> tuple[str, bool]:
     if by == "days":
         verdict = deadline_verdict(run, value)
         return f"{verdict} {deadline_text(value)}", verdict != "misses"
+    budget = money_text(value)
     if run.money is None:
-        return "", True  # whose field is below that of the budget
-    is_kept = run.money <= value
-    return f"{'within' if is_kept else 'over'} {money_text(value)}", is_kept
+        return f"{budget} needs a price per chip-hour", True
+    if is_kept := run.money <= value:
+        return f"within {budget}", is_kept
+    return f"over {budget}{budget_words(run, value)}", is_kept
 
 
 def known_by(plan: Plan, compiled: Prediction) -> None:

@@ -699,11 +699,14 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     field(screen, "selectbox", "Size by").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
-    assert "Fits on 256 v5e, compute-bound." in headings(screen)
+    assert "Fits on 256 v5e, $1 million needs a price per chip-hour," in headings(screen)
     assert field(screen.sidebar, "text_input", "Price per chip-hour ($)"), "beside the budget"
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()
-    assert "pays for" in headings(screen) and errors(screen) == ""
+    assert "Fastest within $1 million: " in headings(screen) and errors(screen) == ""
     assert "v5e, within $1 million" in headings(screen)
+    assert field(screen, "text_input", "Price per chip-hour ($)").value == "v5e=2", "of no other"
+    field(screen, "number_input", "Dollars").set_value(1000.0).run()
+    assert re.search(r"over \$1,000, which pays for [\d.]+[BM] tokens", headings(screen))
 
 
 def test_a_missed_deadline_is_red_in_the_headline(data_folder):

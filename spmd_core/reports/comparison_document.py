@@ -248,7 +248,9 @@ def rows_table(
             for each in compared.subjects
             for called in [replace(each, letter=names[each.run])]
             if each.result
-            for row in strategy_rows(each.result, price and price(each.result.experiment.target))
+            for row in strategy_rows(
+                each.result, price(each.result.experiment.target) if price else None
+            )
         ],
         place,
     )

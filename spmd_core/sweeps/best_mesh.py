@@ -116,8 +116,8 @@ def _best(
             forms = _forms({**given, **dict(change)}, batch, best.meshes)
             other = _of_forms(forms, topology, remats, [], most)
             is_better = other.fits and _seconds(other.plan) < most
-            plans, found = best.plans + other.plans, other if is_better else best
-            best = replace(found, tried=best.tried, plans=plans, meshes=best.meshes)
+            plans, better = best.plans + other.plans, other if is_better else best
+            best = replace(better, tried=best.tried, plans=plans, meshes=best.meshes)
     return best
 
 
@@ -162,8 +162,8 @@ def _of_forms(
     if remats and not fitting:
         fitting, more_plans = offloaded(seen)
     best = fastest(sure_to_fit(fitting)) if fitting else min(others)[2]
-    found = BestMesh(best, tried, bool(fitting), plans + more_plans, (*meshes,))
-    return _saving_more(found, remats, fitting, most)
+    bare = BestMesh(best, tried, bool(fitting), plans + more_plans, (*meshes,))
+    return _saving_more(bare, remats, fitting, most)
 
 
 def _forms_of(

@@ -259,7 +259,8 @@ def test_an_axis_that_shards_no_parameter_is_named_in_either_form():
     sentence = (
         "embed=2048 does not divide over fsdp=4096: parameters are replicated on every device"
     )
-    assert f"too much. {sentence}." in told("predict", *wide).stdout.splitlines()[0]
+    line = told("predict", *wide).stdout.splitlines()[0]
+    assert "too much. Weights and optimizer" in line and f"per device. {sentence}." in line
     found = json.loads(told("predict", *wide, "--json").stdout)
     assert found["before_compiling"]["notes"] == [sentence]
 
@@ -358,7 +359,7 @@ def test_memory_that_a_dim_takes_because_it_does_not_divide_is_explained():
     placed = ("--target", "tpu:v5p:4x4x8", "--mesh", "fsdp=128", "--batch-per-device", "1")
     text = told("predict", *placed, "--model", "gpt-oss-120b", "--estimate").stdout
     why = "embed=2880 does not divide over fsdp=128: parameters are replicated on every device"
-    assert "too much. " + why + "." in text.splitlines()[0] and text.count(why) == 1
+    assert f"per device. {why}." in text.splitlines()[0] and text.count(why) == 1
 
 
 def test_models_stand_in_the_help():

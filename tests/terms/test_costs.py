@@ -46,7 +46,7 @@ def test_what_is_no_price_is_refused_in_one_sentence(text):
 
 def test_costs_stand_beside_one_another():
     two = prediction(10**15)
-    table = numbers_table(prediction(), two, 3.6)
+    table = numbers_table(prediction(), two, (3.6, 3.6))
     assert {"MFU", "Chip-seconds", "Cost", "Cost per billion tokens"} <= set(table[""])
     shown = table["A"][table[""].index("Cost")].replace("\\", "")  # of Markdown
     assert shown.replace("\u00a0", " ") == money_text(cost_of(prediction(), 3.6).money_per_step)

@@ -2,6 +2,8 @@
 percent.
 """
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, capital, seconds_text
@@ -82,13 +84,10 @@ def study(one: Experiment, other: Experiment, key: str) -> None:
 
 
 def numbers_table(
-    here: Prediction,
-    there: Prediction,
-    ours: float | None = None,
-    theirs: float | None = None,
+    here: Prediction, there: Prediction, dollars: Sequence[float | None] = (None, None)
 ) -> dict[str, list[str]]:
-    """Time, MFU, costs (money at the dollars per chip-hour of each), memory and each share of both, with the
-    change from A to B."""
+    """Time, MFU, costs (money at the `dollars` per chip-hour of each), memory and each share of both,
+    with the change from A to B."""
     rows: list[tuple[str, float | None, float | None, str]] = []
 
     def add(label: str, first: float | None, second: float | None, kind: str) -> None:
@@ -101,7 +100,7 @@ def numbers_table(
     add("Causal MFU", here.mfu_causal, there.mfu_causal, "%")
     add("MFU", here.mfu, there.mfu, "%")
     add("Tokens per second and chip", here.tokens_per_s_per_chip, there.tokens_per_s_per_chip, "n")
-    spent, other = cost_of(here, ours), cost_of(there, theirs)
+    spent, other = map(cost_of, (here, there), dollars)
     for label, field, kind in (
         ("Chip-seconds", "chip_seconds", "n"),
         ("Cost", "money_per_step", "$"),

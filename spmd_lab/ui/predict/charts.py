@@ -1,6 +1,7 @@
 """Predictions to charts: the interval, where the time goes, memory against the capacity."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from spmd_core.answers import ABOUT_EVEN, even_mark
 from spmd_core.base import bytes_text, number_text, seconds_text, span_text
@@ -162,7 +163,9 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
 
 
 def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
-    right, top = (1.15 * max(row[name] for row in rows) for name in ("dollars", "high"))
+    right, top = (
+        1.15 * max(cast(float, row[name]) for row in rows) for name in ("dollars", "high")
+    )
     x = quantity("dollars", title="dollars", axis={"format": "$~s"}, scale={"domain": [0, right]})
     y = quantity("days", title=f"days, ├─┤ {RANGE}", scale={"domain": [0, top]})
     front = [row for row in rows if row["mark"] != _OTHER]
@@ -188,20 +191,20 @@ def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
 
 
 def _two_lanes(rows: Sequence[Row], right: float, top: float) -> tuple[list[Row], list[Row]]:
-    """Rows whose names are written above their dots, and those below: where a name would lie on
-    another. Names are a third of the narrowest chart wide, and a line a fifteenth of it high.
+    """Rows whose names are written above their dots, and those below: where a name would
+    overlap another. Names are a third of the narrowest chart wide, and a line a fifteenth of it high.
     """
     lanes: tuple[list[Row], list[Row]] = [], []
-    for row in sorted(rows, key=lambda row: row["days"]):
+    drawn: tuple[list[tuple[float, float]], ...] = [], []
+    places = [(cast(float, row["dollars"]), cast(float, row["days"]), row) for row in rows]
+    for dollars, days, row in sorted(places, key=lambda place: place[1]):
         crowded = [
-            sum(
-                abs(row["dollars"] - other["dollars"]) < right / 3
-                and abs(row["days"] - other["days"]) < top / 15
-                for other in lane
-            )
-            for lane in lanes
+            sum(abs(dollars - x) < right / 3 and abs(days - y) < top / 15 for x, y in lane)
+            for lane in drawn
         ]
-        lanes[crowded[1] < crowded[0]].append(row)
+        below = crowded[1] < crowded[0]
+        lanes[below].append(row)
+        drawn[below].append((dollars, days))
     return lanes
 
 

@@ -133,7 +133,7 @@ def _compared(kept: Experiment, now: Experiment) -> None:
     sizes = [(each.plan.tokens, each.plan.topology.chips) for each in (kept, now) if each.plan]
     st.markdown(f"**{plain(sentence(*both, (len(set(sizes)) < 2)))}**")
     st.caption(plain(basis))
-    draw_table(numbers_table(*both, price.of(kept.target), price.of(now.target)))
+    draw_table(numbers_table(*both, (price.of(kept.target), price.of(now.target))))
     draw_table(run_tables.differences_table([kept, now]))
 
 

@@ -76,7 +76,7 @@ def search(page: Page, url: str, run: str) -> None:
 def predict(page: Page, url: str, run: str) -> None:
     """A training step as its compiler schedules it; the second visit shows the stored answer."""
     visit(page, f"{url}/predict")
-    _press(page, page.get_by_role("button", name="Predict", exact=True), "Download")
+    _press(page, page.get_by_role("button", name="Compile", exact=True), "Download")
     page.get_by_role("tab", name="Communication").wait_for(timeout=3 * PATIENCE_MS)
 
 

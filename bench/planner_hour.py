@@ -102,7 +102,7 @@ async def play(server: Server, options: argparse.Namespace) -> dict[str, float]:
                     await press(session, "predict", urlencode(view), "")
             if compiled < options.compiles:
                 compiled += 1
-                await press(session, "predict", urlencode({"experiment": code}), "Predict")
+                await press(session, "predict", urlencode({"experiment": code}), "Compile")
                 await until_over(session, server, "predict")
             print(f"{question.model}, predicted: {memory_mb(pid):.0f} MB", flush=True)
         marks["after predictions"] = memory_mb(pid)

@@ -52,7 +52,7 @@ swept = not (one or misfit)
 with head:
     st.title(sweep.question_shown(), width="stretch")
     downloads = st.container(width="content")
-    label, kind = ("Recompile", "secondary") if result else ("Predict", "primary")
+    label, kind = ("Recompile", "secondary") if result else ("Compile", "primary")
     pressed = not swept and st.button(
         label,
         type=kind,

@@ -28,7 +28,7 @@ def test_a_layer_from_click_to_answer(server, page):
     pytest.importorskip("libtpu")
     visit(page, server.url + links.link_path(parse_experiment(LAYER), None, "predict"))
     page.get_by_text("Not compiled yet").first.wait_for()
-    page.get_by_role("button", name="Predict", exact=True).click()
+    page.get_by_role("button", name="Compile", exact=True).click()
     page.locator(".st-key-answer").wait_for(timeout=COMPILE_MS)
     expect(page.locator(".st-key-answer")).to_contain_text(
         re.compile(r"Time [\d.]+ µs at [\d.]+% MFU, interconnect-bound. .+ per device: fits.")

@@ -132,9 +132,11 @@ def _days_axis(answer: TrainingAnswer) -> Spec:
 
 
 def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
-    timed = sorted(
+    by_days = sorted(
         (each for each in answer.rows if each.run), key=lambda each: measure(each, "days")
     )
+    # of a deadline the order of the answer: the best is first
+    timed = [each for each in answer.ordered if each.run] if answer.question.days else by_days
     differ = len({each.plan.topology.chips for each in timed if each.plan}) > 1
     for each in timed:
         if each.run is None or each.plan is None:

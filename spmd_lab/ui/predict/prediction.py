@@ -98,8 +98,8 @@ def before(experiment: Experiment) -> Callable[[str], None] | None:
             _estimate(plan)
         else:
             is_open = compiler_refusal(topology.target) is None
-            how = "yet: press Predict to compile it for" if is_open else "for"
-            st.subheader(plain(f"Not compiled {how} {topology.name}."), anchor=False)
+            yet, press = (" yet", ": press Compile") if is_open else ("", "")
+            st.subheader(plain(f"Not compiled{yet} for {topology.name}{press}."), anchor=False)
             st.caption(plain(words.chip_words(topology)))
     if experiment.plan and experiment.plan.stages > 1:
         stages.show(experiment.plan)

@@ -128,7 +128,7 @@ def _compared(kept: Experiment, now: Experiment) -> None:
     st.markdown(f"**B**: {plain(experiment_words(now))}")
     both, basis = predictions(kept, now)
     if both is None:
-        st.caption("Press Predict to compile B: then both are compared here.")
+        st.caption("Press Compile for B: then both are compared here.")
         return
     sizes = [(each.plan.tokens, each.plan.topology.chips) for each in (kept, now) if each.plan]
     st.markdown(f"**{plain(sentence(*both, (len(set(sizes)) < 2)))}**")

@@ -74,7 +74,7 @@ def test_a_missing_compiler_for_gpus_is_named_before_predict_is_pressed(
     assert screen.button(key="predict").disabled is (plugin is None)
     layer = {"workload": "layer", "target": "gpu:h100:8", "mesh": {"x": 8}, "strategies": ["auto"]}
     screen = opened(experiment=link.encode(parse_experiment(layer)))
-    assert ("press Predict" in headings(screen)) is (plugin is not None)
+    assert ("press Compile" in headings(screen)) is (plugin is not None)
 
 
 def test_before_compiling_the_sizes_say_whether_it_fits(opened):
@@ -88,7 +88,7 @@ def test_before_compiling_the_sizes_say_whether_it_fits(opened):
     assert PEAKS_WORDS in said(screen)
     # an estimate is enough for a row of a study
     assert [each for each in screen.button if each.key == "predict:variant:add"]
-    assert field(screen, "button", "Predict").disabled is False
+    assert field(screen, "button", "Compile").disabled is False
     assert Lab.open().active() == ()  # nothing is compiled by opening the screen
 
 
@@ -248,7 +248,7 @@ def test_a_mesh_that_does_not_fill_is_refused_and_mended_by_one_click(opened):
         "mesh of 8 devices does not fill v5e:4x4 with its 16: make the axes multiply to 16"
         in errors(screen)
     )
-    assert field(screen, "button", "Predict").disabled is True
+    assert field(screen, "button", "Compile").disabled is True
     field(screen, "button", "Use fsdp=16").click().run()
     assert errors(screen) == ""
     assert field(screen, "number_input", "Axis 1 size").value == 16
@@ -386,7 +386,7 @@ def test_the_nearest_of_simulated_devices_is_a_topology_of_as_many(opened):
         )
     )
     assert errors(screen) == "target cpu:8 is not a topology: choose a TPU or a GPU"
-    assert field(screen, "button", "Predict").disabled is True
+    assert field(screen, "button", "Compile").disabled is True
     field(screen, "button", "Use the nearest experiment").click().run()
     assert errors(screen) == ""
     assert (

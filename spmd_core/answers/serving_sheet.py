@@ -66,7 +66,7 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
             return f"{named}: most tokens per {each} {load_words(question.load)}."
         return f"{named}: {served_output(best)}, the most per {each}."
     if best.even:
-        return f"About even: {named} may keep {within_words(question)}: {takes}."
+        return f"May keep {within_words(question)}, or miss it: {named}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
     return f"{least} within {within_words(question)}: {named}: {takes}."
 
@@ -196,6 +196,8 @@ def beaten_words(answer: ServingAnswer, most: CurvePoint | None) -> str:
     """Returns how much the better point beats the lead by, in a sentence; where there is none, that."""
     lead, limit = answer.lead, answer.question.tpot_s
     assert lead is not None
+    if most is None and not (lead.keeps or lead.even):
+        return "No point on these curves keeps the limits."
     if most is None:
         how = "within the limits" if limit or answer.question.ttft_s else "in both"
         return f"Nothing on these curves beats {_on(lead)} {how}."
@@ -228,7 +230,13 @@ def limits_kept(row: ServingRow) -> str:
 
 
 def copies_figure(plan: ServedPlan) -> Figure:
-    """Returns over how many chips of a mesh one copy of the weights is sharded, and the copies."""
+    """Returns over how many chips of a mesh one copy of the weights is sharded, and the copies; with
+    `data` attention is sharded over `tensor` alone.
+    """
+    if plan.along("data") > 1:
+        copies = numbered(plan.replicas, "copy")
+        alone = f"attention over {plan.along('tensor')}, {copies}"
+        return Figure("Weights", f"mlp over {numbered(plan.devices, 'chip')}", alone)
     over = f"sharded over {numbered(plan.devices, 'chip')}" if plan.devices > 1 else "on each chip"
     return Figure("Weights", over, f"{numbered(plan.replicas, 'copy')}")
 

@@ -45,8 +45,10 @@ def from_query() -> bool:
     return _LINKED.from_query()
 
 
-def field(kind: str = "v5p") -> None:
-    """Draws the field; a number alone becomes the price of `kind`, a chip that the screen shows."""
+def field(kind: str = "") -> None:
+    """Draws the field; a number alone becomes the price of `kind`, the one chip that the screen
+    shows, else that of every chip.
+    """
     key = state.key(_LINKED.screen, PRICE)
     if from_query():
         st.session_state[key] = _LINKED.now()
@@ -54,9 +56,9 @@ def field(kind: str = "v5p") -> None:
         "Price per chip-hour ($)",
         key=state.seed(key, _LINKED.now()),
         max_chars=_LONGEST,
-        placeholder=f"4.20 of {kind}, or {kind}=4.20, h100=3",
+        placeholder=f"4.20 or {kind or 'v5p'}=4.20",
         help="Turns chip-hours into dollars. It stays with the link.",
-        on_change=_name_kind,
+        on_change=_name_kind if kind else None,
         args=(key, kind),
     )
     try:

@@ -64,7 +64,7 @@ def test_a_limit_inside_of_the_interval_is_about_even(answer):
     best = answer.best
     near = serve(replace(ASKED, ttft_s=None, tpot_s=best.served.tpot_s * 1.01, chips=("v6e:4",)))
     assert near.best and near.best.even and near.best.verdict == "about even"
-    assert serving_headline(near).startswith("About even: 4 v6e, tensor=4 may keep")
+    assert serving_headline(near).startswith("May keep ")
     clear = serve(replace(ASKED, ttft_s=None, tpot_s=best.served.tpot_s * 3, chips=("v6e:4",)))
     assert not clear.best.even and clear.best.verdict == "keeps"
 
@@ -84,7 +84,7 @@ def test_a_limit_that_no_row_keeps_but_one_may_is_about_even(answer):
     )
     near = serve(question)
     assert near.best.even and near.best.verdict == "about even"
-    assert serving_headline(near).startswith("About even: 4 v6e, tensor=4 may keep")
+    assert serving_headline(near).startswith("May keep ")
 
 
 def test_more_devices_than_a_replica_takes_have_an_answer():
@@ -379,7 +379,7 @@ def test_each_kind_that_is_asked_has_a_row_with_its_best_or_why_none():
 
 def test_weights_are_over_the_mesh_of_a_replica_and_copied_over_replicas():
     plan = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x4", mesh=(("data", 2), ("tensor", 2)))
-    assert copies_figure(plan)[1:3] == ("sharded over 4 chips", "2 copies")
+    assert copies_figure(plan)[1:3] == ("mlp over 4 chips", "attention over 2, 2 copies")
     alone = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=(("tensor", 1),))
     assert copies_figure(alone)[1:3] == ("on each chip", "4 copies")
 

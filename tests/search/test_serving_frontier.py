@@ -133,6 +133,9 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
     assert not serving_rivals(answer_to(chips="v6e:4", concurrency="16", tpot="40ms"))
     assert better_point(alone, frontier(serving_curves(alone))) is None
     assert beaten_words(alone, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
+    missed = answer_to(chips="v6e:4", concurrency="16", tpot="1ms")
+    assert missed.best is None and not missed.lead.keeps
+    assert beaten_words(missed, None) == "No point on these curves keeps the limits."
 
 
 def test_within_a_limit_the_most_tokens_are_offered_of_the_answer_that_then_opens():

@@ -109,7 +109,7 @@ def show(kind: str, devices: int) -> None:
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
-    of = "" if drawn == devices else f" :small[on {drawn} of {devices} devices]"
+    of = "" if drawn == devices else f" :small[drawn for {drawn} of {devices} devices]"
     st.markdown(f"{code(f'jax.lax.{function}')}{of}")
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
     st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

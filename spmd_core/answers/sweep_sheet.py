@@ -46,10 +46,12 @@ _WIDE: tuple[Place, ...] = ("screen", "terminal")  # with room beside the column
 
 
 def point_state(row: SweepRow) -> str:
-    """Returns how a point stands: an estimate where nothing was compiled yet."""
-    state = row.outcome.state
-    guessed = row.is_estimated and state == "not compiled"
-    return "estimate" if guessed else _STATES.get(state, state)
+    """Returns the state of a point: an estimate where nothing was compiled yet."""
+    state, point = row.outcome.state, row.point
+    if not (row.is_estimated and state == "not compiled"):
+        return _STATES.get(state, state)
+    is_over = (point.expected_bytes or 0) > point.capacity_bytes > 0
+    return "may not fit, by its sizes" if is_over else "estimate"
 
 
 def _held(row: SweepRow) -> Cell | None:

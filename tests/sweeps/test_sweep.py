@@ -8,14 +8,22 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import points_table
+from spmd_core.answers import point_state, points_table
 from spmd_core.base import RequestError, number_text
 from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
 from spmd_core.surveys import may_fall_short, reach_words, scaled_rows, sweep_headline, sweep_notes
-from spmd_core.sweeps import VARIABLES, Sweep, SweepPoint, compile_seconds, parse_sweep, variants
+from spmd_core.sweeps import (
+    VARIABLES,
+    Sweep,
+    SweepPoint,
+    compile_seconds,
+    estimated,
+    parse_sweep,
+    variants,
+)
 from spmd_core.sweeps.curves import (
     PUBLISHED_SPAN,
     Numbers,
@@ -638,3 +646,19 @@ def test_a_point_has_days_and_chip_hours_of_as_many_tokens():
     assert [row[days].text for row in table.rows][1] == number_text(seconds / 86400)
     assert [row[hours].text for row in table.rows][1] == f"{64 * seconds / 3600:,.0f}"
     assert "Days" not in points_table(rows, "screen", sweep=sweep).columns
+
+
+def test_a_point_between_the_capacity_and_what_surely_exceeds_it_may_not_fit():
+    """Its plan is that of more chips: Predict finds another of as many."""
+    options = {"model": "llama-3.1-8b", "microbatches": 2, "remat": "full"}
+    saved = "query,key,value,out,attention"
+    base = decoder(
+        target="tpu:v5e:16x16",
+        mesh={"data": 2, "fsdp": 128},
+        dims={"batch": 512, "sequence": 8192},
+        options=options | {"save": saved},
+    )
+    points = variants(parse_sweep(base, "chips=8,64,256"))
+    states = [point_state(row) for row in curves(points, list(map(estimated, points)))]
+    by_size = "does not fit, by its sizes", "may not fit, by its sizes"
+    assert states == [*by_size, "estimate"]

@@ -552,7 +552,7 @@ def test_the_best_point_is_named_in_days_and_in_dollars_of_each_price(lab):
     cheapest = min(runs, key=lambda label: runs[label].chip_hours)
     assert days.title == "Fewest days for 1T tokens" and days.more.startswith(f"at {least} chips, ")
     assert days.value == days_text(runs[least].days.estimate)
-    assert hours == (
+    assert hours[:4] == (
         "Fewest chip-hours",
         f"{runs[cheapest].chip_hours:,.0f}",
         f"at {cheapest} chips, 1.05M tokens a step, about even with 2 more",

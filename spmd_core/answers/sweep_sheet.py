@@ -46,12 +46,13 @@ _WIDE: tuple[Place, ...] = ("screen", "terminal")  # with room beside the column
 
 
 def point_state(row: SweepRow) -> str:
-    """Returns the state of a point: an estimate where nothing was compiled yet."""
-    state, point = row.outcome.state, row.point
+    """Returns the state of a point: where nothing was compiled yet the verdict of its estimate, if it
+    is not sure to fit.
+    """
+    state, fit = row.outcome.state, row.numbers.fit
     if not (row.is_estimated and state == "not compiled"):
         return _STATES.get(state, state)
-    is_over = (point.expected_bytes or 0) > point.capacity_bytes > 0
-    return "may not fit, by its sizes" if is_over else "estimate"
+    return "estimate" if fit in ("", "fits") else f"{fit}, by its sizes"
 
 
 def _held(row: SweepRow) -> Cell | None:

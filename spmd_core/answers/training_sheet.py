@@ -176,15 +176,21 @@ def _not_met(answer: TrainingAnswer) -> str:
     takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
     paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
     fastest = f"the {least} is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
-    fewer = budget_words(nearest.run, question.budget) if question.budget else ""
+    paid_of = _paid_tokens(nearest.run, question.budget) if question.budget else ""
+    fewer = f"; {wanted} pays for {paid_of}" if paid_of else ""
     return f"Nothing keeps {wanted} at {nearest.plan.tokens:,} tokens a step: {fastest}{fewer}."
 
 
 def budget_words(run: TrainingCost, budget: float) -> str:
-    """Returns the tokens that a budget pays of a run that costs more; "" of others."""
+    """Returns what becomes of a budget; of a run that costs more with the tokens that it pays for."""
+    money, paid = money_text(budget), _paid_tokens(run, budget)
+    return f"over {money}, which pays for {paid}" if paid else f"within {money}"
+
+
+def _paid_tokens(run: TrainingCost, budget: float) -> str:
     if run.money is None or run.money <= budget:
         return ""
-    return f", which pays for {tokens_text(run.tokens * budget / run.money)} tokens"
+    return f"{tokens_text(run.tokens * budget / run.money)} tokens"
 
 
 def tried_words(answer: TrainingAnswer) -> str:

@@ -52,6 +52,7 @@ class Numbers:
     chip_seconds: float | None = None
     # kind of time, or mesh axes waited for -> seconds of the step
     shares_s: dict[str, float] = field(default_factory=dict)
+    fit: str = ""  # the verdict on memory, as a prediction has it
 
     @property
     def time(self) -> Estimate | None:
@@ -132,6 +133,7 @@ class SweepRow:
 
 def numbers_of(prediction: Prediction) -> Numbers:
     """The numbers of a prediction, without its timeline and buffers."""
+    fit = prediction.fit
     if not prediction.is_timed:
         prediction = prediction.without_time
     exposed = sums_by_key((each.kind, each.exposed_in_all_s) for each in prediction.collectives)
@@ -156,6 +158,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
         prediction.binds,
         prediction.chip_seconds,
         prediction.shares_by_axis,
+        fit,
     )
 
 

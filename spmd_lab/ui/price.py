@@ -32,8 +32,7 @@ def text_of(kinds: Iterable[str]) -> str:
 
 def of(target: str) -> float | None:
     """Returns the price of the chip of a target; None without one."""
-    kind = target.removesuffix(":").split(":")[1:2]
-    return by_kind().get(*kind) if kind else None
+    return by_kind().get(target.split(":")[1]) if ":" in target else None
 
 
 def from_query() -> bool:

@@ -34,6 +34,7 @@ from spmd_core.sweeps.curves import (
     outcome_of,
     row_json,
 )
+from spmd_core.time import estimate_step
 from spmd_core.workloads import DEFAULT_SPEC
 
 GIB = 2**30
@@ -648,7 +649,7 @@ def test_a_point_has_days_and_chip_hours_of_as_many_tokens():
     assert "Days" not in points_table(rows, "screen", sweep=sweep).columns
 
 
-def test_a_point_between_the_capacity_and_what_surely_exceeds_it_may_not_fit():
+def test_a_point_has_the_verdict_of_its_estimate_on_memory():
     """Its plan is that of more chips: Predict finds another of as many."""
     options = {"model": "llama-3.1-8b", "microbatches": 2, "remat": "full"}
     saved = "query,key,value,out,attention"
@@ -660,5 +661,11 @@ def test_a_point_between_the_capacity_and_what_surely_exceeds_it_may_not_fit():
     )
     points = variants(parse_sweep(base, "chips=8,64,256"))
     states = [point_state(row) for row in curves(points, list(map(estimated, points)))]
-    by_size = "does not fit, by its sizes", "may not fit, by its sizes"
-    assert states == [*by_size, "estimate"]
+    plans = [point.experiment.plan for point in points]
+    verdicts = [estimate_step(plan).fit for plan in plans]
+    assert verdicts == ["does not fit", "does not fit", "fits"]
+    assert states == [*(f"{each}, by its sizes" for each in verdicts[:2]), "estimate"]
+    open_ = estimate_step(plans[2].model_copy(update={"save": (), "batch_per_device": 3, "sequence": 8704, "microbatches": None}))  # fmt: skip
+    assert open_.fit == "may not fit"
+    row = curves(points[2:], [Outcome("not compiled", numbers=numbers_of(open_))])[0]
+    assert point_state(row) == "may not fit, by its sizes"

@@ -193,18 +193,19 @@ def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
 
 
 def _two_lanes(rows: Sequence[Row], right: float, top: float) -> tuple[list[Row], list[Row]]:
-    """Rows whose names are written above their dots, and those below: where a name would
-    overlap another. Names are a third of the narrowest chart wide, and a line a fifteenth of it high.
+    """Rows whose names are written above their dots, and those below: where a name would overlap one
+    before it, on the side with more room. Names are a third of the narrowest chart wide, and a line a
+    fifteenth of it high.
     """
     lanes: tuple[list[Row], list[Row]] = [], []
     drawn: tuple[list[tuple[float, float]], ...] = [], []
     places = [(cast(float, row["dollars"]), cast(float, row["days"]), row) for row in rows]
-    for dollars, days, row in sorted(places, key=lambda place: place[1]):
-        crowded = [
-            sum(abs(dollars - x) < right / 3 and abs(days - y) < top / 15 for x, y in lane)
+    for dollars, days, row in sorted(places, key=lambda place: place[0]):
+        free = [
+            min((abs(dollars - x) for x, y in lane if abs(days - y) < top / 15), default=right)
             for lane in drawn
         ]
-        below = crowded[1] < crowded[0]
+        below = free[0] < right / 3 and free[1] > free[0]
         lanes[below].append(row)
         drawn[below].append((dollars, days))
     return lanes

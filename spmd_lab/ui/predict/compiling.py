@@ -74,7 +74,7 @@ def controls(
         verb = "is" if known == 1 else "are"
         of = f"; {known} of {numbered(len(points), called)} {verb} compiled" if known else ""
         if large := sum(outcome.state == "too large" for outcome in outcomes):
-            of += f"{',' if known else ';'} {large} {'does' if large == 1 else 'do'} not fit"
+            of += f"{',' if known else ';'} {large} left out as too large"
         st.caption(plain(f"{roughly(seconds)}{again}{of}."), width="content")
 
 

@@ -159,12 +159,9 @@ def _limit_words(run: TrainingCost) -> tuple[str, bool]:
     if by == "days":
         verdict = deadline_verdict(run, value)
         return f"{verdict} {deadline_text(value)}", verdict != "misses"
-    budget = money_text(value)
     if run.money is None:
-        return f"{budget} needs a price per chip-hour", True
-    if is_kept := run.money <= value:
-        return f"within {budget}", is_kept
-    return f"over {budget}{budget_words(run, value)}", is_kept
+        return f"{money_text(value)} needs a price per chip-hour", True
+    return budget_words(run, value), run.money <= value
 
 
 def known_by(plan: Plan, compiled: Prediction) -> None:

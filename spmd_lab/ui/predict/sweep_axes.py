@@ -81,7 +81,11 @@ def x_axis(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     scale: Spec = {"type": "log", "base": 2} if log else {"zero": False}
     if len(places) > 1:
         scale |= {"domain": [places[0], places[-1]], "nice": False, "padding": 12}
-    lost = [float(row.point.value) for row in rows if row.outcome.state in TOO_LARGE]
+    lost = [
+        float(row.point.value)
+        for row in rows
+        if row.outcome.state in TOO_LARGE or row.numbers.fit == "does not fit"
+    ]
     return quantity(
         "x",
         title=axis_title(sweep) + (", logarithmic" if log else ""),

@@ -1,6 +1,7 @@
 """The charts of the Predict screen: their schema, and what they draw."""
 
 import re
+from itertools import combinations
 
 import altair
 import pytest
@@ -181,3 +182,21 @@ def test_exposed_communication_is_never_part_of_other(thin, named):
     exposed = [red for red, line in zip(reds, drawn, strict=True) if "exposed" in line]
     assert all(red > green > blue and red > 180 for red, green, blue in exposed), "shades of orange"
     assert sum(float(line.split()[-1].rstrip("%")) for line in drawn) == pytest.approx(100)
+
+
+def test_names_of_crowded_prices_overlap_none_on_their_side():
+    spots = [
+        (82e3, 1.13),
+        (149e3, 1.12),
+        (166e3, 1.13),
+        (205e3, 0.35),
+        (253e3, 2.15),
+        (373e3, 0.45),
+    ]
+    rows = [{"dollars": dollars, "days": days} for dollars, days in spots]
+    lanes = charts._two_lanes(rows, 430e3, 2.8)
+    assert sum(map(len, lanes)) == len(rows)
+    for lane in lanes:
+        for one, other in combinations(lane, 2):
+            near = abs(one["days"] - other["days"]) < 2.8 / 15
+            assert not near or abs(one["dollars"] - other["dollars"]) > 430e3 / 6

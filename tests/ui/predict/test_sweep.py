@@ -591,5 +591,5 @@ def test_points_too_large_to_be_compiled_are_counted_beside_the_button(lab):
         "estimate",
         "does not fit, by its sizes",
     ]
-    assert "; 1 does not fit." in texts(test)
-    assert "; 1 does not fit." not in texts(opened(sweep="batch-per-device=2,4"))
+    assert "; 1 left out as too large." in texts(test)
+    assert "; 1 left out as too large." not in texts(opened(sweep="batch-per-device=2,4"))

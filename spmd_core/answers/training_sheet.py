@@ -190,7 +190,7 @@ def budget_words(run: TrainingCost, budget: float) -> str:
 def _paid_tokens(run: TrainingCost, budget: float) -> str:
     if run.money is None or run.money <= budget:
         return ""
-    return f"{tokens_text(run.tokens * budget / run.money)} tokens"
+    return tokens_text(run.tokens * budget / run.money)
 
 
 def tried_words(answer: TrainingAnswer) -> str:

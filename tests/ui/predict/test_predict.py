@@ -706,7 +706,7 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     assert "v5e, within $1 million" in headings(screen)
     assert field(screen, "text_input", "Price per chip-hour ($)").value == "v5e=2", "of no other"
     field(screen, "number_input", "Dollars").set_value(1000.0).run()
-    assert re.search(r"over \$1,000, which pays for [\d.]+[BM] tokens", headings(screen))
+    assert re.search(r"over \$1,000, which pays for [\d.]+[BM] tokens, ", headings(screen))
 
 
 def test_a_missed_deadline_is_red_in_the_headline(data_folder):

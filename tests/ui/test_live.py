@@ -12,7 +12,7 @@ from tests.ui import opened
 
 pytestmark = pytest.mark.slow
 
-BUTTONS = {"compare": "Run", "layout": "Place it on devices", "predict": "Predict"}
+BUTTONS = {"compare": "Run", "layout": "Place it on devices", "predict": "Compile"}
 EXPERIMENTS = {
     "compare": parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}),
     "layout": parse_experiment(

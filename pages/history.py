@@ -1,5 +1,7 @@
 """The History screen: stored runs by days, filtered, opened, compared side by side, exported, deleted."""
 
+from functools import partial
+
 import streamlit as st
 
 from spmd_core.history import read_search
@@ -26,17 +28,18 @@ title.title(shell.QUESTIONS["history"])
 live.watch_history(live.listed_runs())
 if asked:
     tour.guide(*asked)
-    picked = history.named()
+    picked, file = history.named(), None
     if len(picked) == 1:
         history.one(picked[0])
         exports.menu(downloads, picked[0].run, picked[0].experiment)
+        file = partial(exports.run_page, picked[0].run)
     elif FEWEST <= len(picked) <= MOST:
         title.title("Which is faster, and why?")
-        side_by_side.draw(picked, downloads)
+        file = side_by_side.draw(picked, downloads)
         history.act([run.run for run in picked])
     elif picked:
         st.info(f"Of {len(picked)} runs, {FEWEST} to {MOST} stand side by side: untick some.")
-    links.share_box(share, "history")
+    links.share_box(share, "history", file=file)
     st.stop()
 workloads = [*workload_names(), PROGRAM_FILE]
 choices.offered("workload", map(workload_title, workloads))

@@ -25,7 +25,7 @@ from spmd_core.advice.nearest import (
     nearest_words,
     predict_command,
 )
-from spmd_core.advice.options import Option, options, removal_lead
+from spmd_core.advice.options import Option, conclusion, options, removal_lead
 from spmd_core.advice.programs import (
     KINDS,
     all_findings,
@@ -67,6 +67,7 @@ __all__ = [
     "clean_words",
     "compiled_beside",
     "compiled_findings",
+    "conclusion",
     "confirmation",
     "copied_bytes",
     "costs_words",

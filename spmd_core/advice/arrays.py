@@ -195,9 +195,8 @@ def noisy(facts: Facts) -> Next | None:
     outcome, answer = facts.outcome, facts.result.comparison
     if (
         (answer and answer.ratios and not answer.tied)
-        or not outcome.median_s
-        or outcome.iqr_s is None
-        or outcome.iqr_s / outcome.median_s <= SPREAD_WARNING
+        or outcome.spread is None
+        or outcome.spread <= SPREAD_WARNING
     ):
         return None
     timing = facts.experiment.timing
@@ -210,8 +209,9 @@ def noisy(facts: Facts) -> Next | None:
     )
     if tried is None or tried == facts.experiment:
         return None
-    spread = outcome.iqr_s / outcome.median_s
-    return _next("noisy", spread, tried, spread=spread, samples=tried.timing.samples)
+    return _next(
+        "noisy", outcome.spread, tried, spread=outcome.spread, samples=tried.timing.samples
+    )
 
 
 def larger_size(facts: Facts) -> Next | None:

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spmd_core.advice.remedies import change_words, first_words, removal_words
-from spmd_core.base import by_key, capital
+from spmd_core.advice.remedies import change_words, first_words, removal_words, times_words
+from spmd_core.base import by_key, capital, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Change, Predicted, Ratio, Remedy, Removal, TriedChange
-from spmd_core.words import headline_ratio, ratio_words
+from spmd_core.words import factor_text, headline_ratio
 
 AS_IT_WAS = "As it was"
 _STAYS, _FAILS = "the collective stays", "does not compile"
@@ -29,6 +29,30 @@ class Option:
     predicted_s: float | None = None
     measured_s: float | None = None
     verdict: str = ""
+
+
+def conclusion(removal: Removal) -> str:
+    """Returns what trying changes showed: the change that is faster, by how much, or that none is."""
+    lead = removal_lead(removal)
+    if isinstance(removal, Remedy):
+        timed, ratio = removal.measured_s, removal.ratio
+        if timed and ratio:
+            return f"{lead}; {timed_words(timed, ratio)}: {times_words(timed)}"
+        return f"{lead}; predicted {times_words(removal.predicted_s)}, not measured"
+    if not removal.tried:
+        return lead
+    count = len(removal.tried)
+    none = f"none of {numbered(count, 'change')}" if count > 1 else "the one change tried is not"
+    verb = " is" if count > 1 else ""
+    if removal.best is None:
+        why = lead.partition(": ")[2]
+        left = f"none of {count} changes removes it" if count > 1 else "one change, not removing it"
+        return f"{left}: {why}" if why else left
+    if removal.measured_s and removal.ratio:
+        best = ": the best by prediction was measured" if count > 1 else ""
+        return f"{none}{verb} measurably faster{best}"
+    sure = "surely " if removal.experiment is not None else ""
+    return f"{none}{verb} {sure}predicted to be faster"
 
 
 def removal_lead(removal: Removal) -> str:
@@ -83,7 +107,11 @@ def timed_words(seconds: Predicted, ratio: Ratio) -> str:
     """Returns how a change that was timed compares with the program as it was."""
     if ratio.verdict == "the same":
         return "the same time"
-    if ratio.verdict == "cannot tell":
-        return f"cannot tell: {ratio_words(ratio, seconds.quotient)}"
     is_less = seconds.after < seconds.before
-    return headline_ratio(ratio, "faster" if is_less else "slower", seconds.quotient)
+    low, high = ratio.interval
+    if ratio.verdict == "cannot tell" and low < 1 < high:
+        ends = (1 / low, high) if is_less else (high, 1 / low)
+        slower, faster = map(factor_text, ends)
+        return f"cannot tell: between {slower}× slower and {faster}× faster"
+    words = headline_ratio(ratio, "faster" if is_less else "slower", seconds.quotient)
+    return f"cannot tell: {words}" if ratio.verdict == "cannot tell" else words

@@ -137,10 +137,10 @@ def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
     )
     memory = remedy.memory_bytes
     held = f"; {_memory_change(memory)}" if memory is not None else ""
-    takes = f"predicted {_times(remedy.predicted_s)}"
+    takes = f"predicted {times_words(remedy.predicted_s)}"
     if remedy.measured_s and remedy.ratio:
         ratio = paired_words(remedy.ratio, remedy.measured_s.quotient)
-        takes = f"measured {_times(remedy.measured_s)}, {ratio}"
+        takes = f"measured {times_words(remedy.measured_s)}, {ratio}"
     change = change_words(base, remedy.changes)
     constraints = [
         origin for origin in (*each.origin, *each.against) if origin.kind == "constraint"
@@ -208,7 +208,7 @@ def _nothing_words(nothing: Nothing, base: Experiment, each: Collective) -> str:
         change = change_words(base, best.changes)
         predicted = Predicted(before=nothing.seconds, after=best.seconds or 0.0)
         is_timed = nothing.measured_s is not None and nothing.ratio is not None
-        takes = _timed(nothing.measured_s, nothing.ratio) or f"predicted {_times(predicted)}"
+        takes = _timed(nothing.measured_s, nothing.ratio) or f"predicted {times_words(predicted)}"
         if nothing.experiment is not None:
             doubt = "" if is_timed else ", which predictions of this machine do not tell apart"
             what = "no" if best.removes else "less waiting for the"
@@ -234,7 +234,7 @@ def _timed(seconds: Predicted | None, ratio: Ratio | None) -> str:
     if seconds is None or ratio is None:
         return ""
     words = paired_words(ratio, seconds.quotient)
-    return f"measured {_times(seconds)}, {_NOT_FASTER[ratio.verdict]}: {words}"
+    return f"measured {times_words(seconds)}, {_NOT_FASTER[ratio.verdict]}: {words}"
 
 
 def _tried(base: Experiment, tried: Sequence[TriedChange]) -> str:
@@ -266,7 +266,8 @@ def first_words(changes: Sequence[str]) -> str:
     return " · ".join(named) if any("," in each for each in named) else listed(named)
 
 
-def _times(seconds: Predicted) -> str:
+def times_words(seconds: Predicted) -> str:
+    """E.g. "12 ms -> 9 ms"."""
     return f"{seconds_text(seconds.before)} -> {seconds_text(seconds.after)}"
 
 
@@ -279,15 +280,16 @@ GUESSED = (
 def doing_words(done: int, of: int, change: str, left_s: float = inf) -> str:
     """The progress of trying changes, with the seconds in which one may still begin.
 
-    >>> doing_words(0, 2, "compiling: out over x", 41.2)
-    'collective 1 of 2, compiling: out over x, 42 s left to begin others'
+    >>> doing_words(0, 2, "compiling change 1 of 8: out over x", 41.2)
+    'collective 1 of 2, compiling change 1 of 8: out over x, at most 42 s more'
     """
     if not of:
         return "looking for collectives that are worth it"
     if not change:
         return f"{done} of {of} collectives tried"
-    limit = "" if left_s == inf else f", {ceil(left_s)} s left to begin others"
-    return f"collective {min(done + 1, of)} of {of}, {change}{limit}"
+    limit = "" if left_s == inf else f", at most {ceil(left_s)} s more"
+    which = f"collective {min(done + 1, of)} of {of}, " if of > 1 else ""
+    return f"{which}{change}{limit}"
 
 
 def removal_parts(removal: Removal) -> tuple[str, str]:

@@ -293,7 +293,7 @@ def _of_samples(
         yield f"{numbered(count, 'sample')}, fewer than the usual {USUAL_SAMPLES}"
     if plan.min_seconds < USUAL_SECONDS:
         yield f"sampled for {plan.min_seconds:g} s, less than the usual {USUAL_SECONDS:g} s"
-    spread = (outcome.iqr_s or 0.0) / median_s
+    spread = outcome.spread or 0.0
     scattered = f"the middle half of the samples spreads over {spread:.0%} of the median"
     if spread > SPREAD_WARNING:
         yield f"very noisy: {scattered}; measure again on an idle machine"

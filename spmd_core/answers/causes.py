@@ -48,9 +48,9 @@ def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     return names, tuple(known) if len(names) > 1 else ()
 
 
-def differing(known: tuple[Cause, ...]) -> str:
-    """Returns what a device does less and more of in the first row than in the next, in a sentence, as
-    far as it is known; "" where nothing is known of both.
+def differing(known: tuple[Cause, ...], next_: str) -> str:
+    """Returns what a device does less and more of in the first row than in the next, which is called
+    `next_`, in a sentence, as far as it is known; "" where nothing is known of both.
     """
     less, more, alike = [], [], []
     for each in known:
@@ -64,7 +64,7 @@ def differing(known: tuple[Cause, ...]) -> str:
             alike.append(each.title)
     if less or more:
         parts = [f"{listed(each)} {how}" for each, how in ((less, "less"), (more, "more")) if each]
-        return f"Each device {' but '.join(parts)} than in the next."
+        return f"Each device {' but '.join(parts)} than with {next_}."
     return f"What each device {listed(alike)} is alike." if alike else ""
 
 

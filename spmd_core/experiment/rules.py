@@ -283,7 +283,9 @@ def _check_divides(
         return
     names = " and ".join(f"{axis}={axis_sizes[axis]}" for axis in axes)
     below, above = size // parts * parts, -(-size // parts) * parts
-    sizes = f"{below} or {above}" if below else f"{above}"
+    sizes = f"{dim}={below} or {above}" if below else f"{dim}={above}"
+    if len(axes) == 1:  # an axis that was touched is mended as well as a dim
+        sizes += f", {_dividing(axes[0], parts, size)}"
     if has_fixed_sizes:
         sizes = " and ".join(_dividing(axis, axis_sizes[axis], size) for axis in axes)
     noun = "axis" if len(axes) == 1 else "axes"

@@ -20,6 +20,7 @@ from spmd_core.history.differences import (
     difference_rows,
     factor_words,
     part_words,
+    work_words,
 )
 from spmd_core.history.outcomes import (
     FITS,
@@ -61,4 +62,5 @@ __all__ = [
     "read_search",
     "shape_words",
     "when_words",
+    "work_words",
 ]

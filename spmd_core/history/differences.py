@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import capital, seconds_text
+from spmd_core.base import seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.results import OTHER_WORK, Between
+from spmd_core.results import Between
 from spmd_core.terms import parts_words
 from spmd_core.words import ends_text, factor_text
 
 NOT_THERE = "none"
+_SHARDED = " sharded over"  # the end of the label of a dim
 _VARIES = "differs by variant"
 Row = tuple[str, list[str]]  # label, then a text for each experiment
 
@@ -72,6 +73,9 @@ def _specs(experiment: Experiment, arrays: Iterable[str]) -> dict[str, str]:
 
 def part_words(label: str, text: str) -> str:
     """Returns a part of an experiment in a few words: `weights replicated`, `with trace`."""
+    if label.endswith(_SHARDED):
+        dim = label.removesuffix(_SHARDED)
+        return f"{dim} not sharded" if text == NOT_THERE else f"{dim} over {text}"
     name = label.removeprefix("size of ").removeprefix("spec of ")
     switched = {"True": f"with {name}", NOT_THERE: f"without {name}"}
     return switched.get(text, f"{name} {text}")
@@ -150,8 +154,7 @@ def between_words(
     `has_badge`: beside a badge of the times' evidence.
 
     `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
-    where they differ. The faster run comes first, whichever is the baseline; before it that they do
-    different work, if they do.
+    where they differ. The faster run comes first, whichever is the baseline.
     """
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
@@ -163,13 +166,11 @@ def between_words(
     known = [run for run, time in seconds.items() if time is not None]
     times = {run: f"{seconds_text(seconds[run])}{of.get(run, '')}" for run in known}
     kind = ", predicted" if pair.basis == "predicted" and not has_badge else ""
-    reasons = [each for each in pair.apart if each != OTHER_WORK]
-    before = f"{capital(OTHER_WORK)}: " if len(reasons) < len(pair.apart) else ""
-    apart = f"; {', '.join(reasons)}" if reasons else ""
+    apart = f"; {', '.join(pair.apart)}" if pair.apart else ""
     per = " per token" if pair.per_token else ""
     if pair.verdict not in ("the same", "cannot tell"):
         first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
-        than = f"{before}{names[first]} is {ratio} faster{per} than {names[last]}"
+        than = f"{names[first]} is {ratio} faster{per} than {names[last]}"
         return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
     few = ", with too few rounds" if pair.is_few else ""
     verdict = (
@@ -178,7 +179,41 @@ def between_words(
         else f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
     )
     listed = ", ".join(f"{names[run]} {times[run]}" for run in known)
-    return f"{before}{verdict}: {listed}{kind}, ratio {ratio}{apart}."
+    return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
+
+
+_OF_WORK = ("workload", "program", "model", "dtype")  # labels of what is computed; and sizes
+_MOST_NAMED = 3
+
+
+def work_words(
+    pair: Between,
+    names: Mapping[str, str],
+    seconds: Mapping[str, float | None],
+    beside: Mapping[str, Sequence[str]],
+    differences: Mapping[str, tuple[str, str]],
+) -> str:
+    """Returns a sentence of two runs that compute different things: what differs, then both times no
+    verdict: `Different work (rows 64 against 8192). A: 1 ms; B: 9 ms.`
+
+    Args:
+      beside: what stands beside the time of each run, such as its rate.
+      differences: the texts of the run and of the baseline, by label.
+    """
+    named = [
+        f"{label.removeprefix('size of ')} {one} against {other}"
+        for label, (one, other) in differences.items()
+        if label in _OF_WORK or (label.startswith("size of ") and "workload" not in differences)
+        if not (one in names[pair.run] and other in names[pair.baseline])
+    ]
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    what = f" ({', '.join(named[:_MOST_NAMED])}{more})" if named else ""
+    times = (
+        ", ".join([f"{names[run]}: {seconds_text(time)}", *beside.get(run, ())])
+        for run in (pair.run, pair.baseline)
+        if (time := seconds.get(run)) is not None
+    )
+    return f"Different work{what}. {'; '.join(times)}."
 
 
 def factor_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:

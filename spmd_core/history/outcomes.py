@@ -9,7 +9,7 @@ from spmd_core.experiment import Experiment, layout_of
 from spmd_core.history.cells import fastest_words
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
-from spmd_core.terms import layout_headline, outcome_words, sweep_words
+from spmd_core.terms import layout_headline, listed, outcome_words, row_title, sweep_words
 from spmd_core.words import (
     RANGE,
     SHARDING,
@@ -20,6 +20,7 @@ from spmd_core.words import (
     sides_words,
 )
 
+WRONG = "wrong values"  # the kind of a verdict
 PLACED, FITS = "Placed", "Fits"  # verdicts of which a card has the figure
 Judged = tuple[str, str, str]  # its kind, it in a few words, by how much
 
@@ -51,10 +52,13 @@ def came_out(facts: Result) -> Came:
 
 
 def verdict(facts: Result) -> Judged | None:
-    """Returns the verdict of a result: whether sharding helped, or how its rows compare; of one
+    """Returns the verdict of a result: which rows have wrong values, else whether sharding helped, or how its rows compare; of one
     prediction whether it fits and what binds it, of an exported program how many findings it has,
     of an array what each device holds, of a sweep of collectives the rate that it reaches. None where nothing is judged.
     """
+    wrong = [name for name, each in facts.strategies.items() if each.correct is False]
+    if wrong:
+        return WRONG, "✗ Wrong values", listed([row_title(facts, name) for name in wrong])
     if judged := sharding_verdict(facts):
         kind, words = judged
         return kind, SHARDING[kind], words

@@ -104,15 +104,20 @@ class Batch:
             raise WorkerError(held_up)
 
     def run(
-        self, experiment: Experiment, compile_only: bool = False, partial: bool = False
+        self,
+        experiment: Experiment,
+        compile_only: bool = False,
+        partial: bool = False,
+        look: Callable[[RunStatus], object] = lambda status: None,
     ) -> tuple[RunStatus | None, Result | None]:
         """Queue it and wait: how it ended, and its result; (None, None) where the batch was over
-        first, or with `partial` (None, what was measured until then). RequestError where it cannot
-        run.
+        first, or with `partial` (None, what was measured until then). `look` is called as it goes
+        on. RequestError where it cannot run.
         """
         run = self.submit(experiment, compile_only=compile_only)
         status = self._lab.wait(run, LOOK_S)
         while not (status.is_over or self.is_over):
+            look(status)
             status = self._lab.wait(run, LOOK_S)
         if status.is_over:
             self._forget([run])

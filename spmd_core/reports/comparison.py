@@ -26,6 +26,7 @@ from spmd_core.workloads import STRATEGIES
 FEWEST, MOST = 2, 8
 NAMES = "ABCDEFGH"
 _LONGEST = 32  # characters of what a run is called in a sentence
+OTHER_PROGRAM = "of other programs"  # which may be two versions of one
 HERE = "this machine"  # where a run was measured that is not foreign
 
 
@@ -68,6 +69,15 @@ class Subject:
         if self.is_sharded and self.result and self.fastest:
             return self.result.medians_s[self.fastest] or math.inf
         return (self.summary.answer or ("", math.inf))[1]
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of a call, or of a training step, of that row; 0 where they are not known."""
+        if self.result is None or self.fastest is None:
+            return 0
+        experiment = self.result.row(self.fastest).experiment
+        plan = experiment.plan
+        return plan.flops if plan else experiment.what.flops(experiment.sizes) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +221,11 @@ def _between(one: Subject, row: str, base: Subject, base_row: str, count: int) -
     assert one.result is not None and base.result is not None
     environments = one.result.environment_of(row), base.result.environment_of(base_row)
     timed = [one.result.strategies[row].median_s, base.result.strategies[base_row].median_s]
-    work = [_work(one.result, row), _work(base.result, base_row)]
+    ran = [one.result.row(row).experiment, base.result.row(base_row).experiment]
     reasons = apart(*environments, (one.moment, base.moment), (one.place, base.place), any(timed))
-    if work[0] != work[1]:
+    if ran[0].exported and ran[1].exported and ran[0].program != ran[1].program:
+        reasons = (OTHER_PROGRAM, *reasons)
+    if _work(one.result, row) != _work(base.result, base_row):
         reasons = (OTHER_WORK, *reasons)
     return between(one.result, row, base.result, base_row, count, reasons)
 
@@ -223,7 +235,7 @@ def _work(result: Result, row: str) -> tuple[object, ...]:
     experiment = result.row(row).experiment
     if experiment.plan:
         return (experiment.workload, experiment.option("model"))
-    program = experiment.program or dict(experiment.options).get("program")
+    program = dict(experiment.options).get("program")
     return (experiment.workload, program, experiment.dims, experiment.dtype)
 
 

@@ -13,9 +13,15 @@ from spmd_core.answers import (
     programs_words,
     strategy_rows,
 )
-from spmd_core.base import by_key, bytes_text, count_text
+from spmd_core.base import by_key, bytes_text, count_text, scaled_text
 from spmd_core.facts import Collective
-from spmd_core.history import basis_words, between_words, factor_words, labels_words
+from spmd_core.history import (
+    basis_words,
+    between_words,
+    factor_words,
+    labels_words,
+    work_words,
+)
 from spmd_core.program import is_ring
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
@@ -27,7 +33,7 @@ from spmd_core.reports.document import (
     Paragraph,
     reported,
 )
-from spmd_core.results import Between, Result, StrategyResult
+from spmd_core.results import OTHER_WORK, Between, Result, StrategyResult
 from spmd_core.sheets import NONE, Cell, Place, Sheet, Table, seconds, size, text
 from spmd_core.terms import environment_words, experiment_words, listed, outcome_words, row_title
 from spmd_core.words import collective_words
@@ -70,13 +76,11 @@ def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
     """How each run compares with the baseline, and whether their programs are the same; runs without
     a time are named. `has_badge`: beside a badge of the times' evidence.
     """
-    titles = {
-        each.run: row_title(each.result, each.fastest)
-        for each in compared.subjects
-        if each.result and each.fastest
-    }
+    titles = {each.run: title for each in compared.subjects if (title := _row_title(each))}
     listed = [
-        between_words(
+        _other_work_words(compared, each)
+        if each.why_none == OTHER_WORK
+        else between_words(
             each,
             compared.names,
             _seconds_of(compared, each),
@@ -88,6 +92,36 @@ def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
     timeless = [each.letter for each in compared.subjects if each.fastest is None]
     listed += [f"{letter} has no time to compare." for letter in timeless]
     return listed + list(programs_words(compared.programs, compared.baseline.letter))
+
+
+def _row_title(each: Subject) -> str:
+    return row_title(each.result, each.fastest) if each.result and each.fastest else ""
+
+
+def _other_work_words(compared: Compared, pair: Between) -> str:
+    seconds_of = _seconds_of(compared, pair)
+    at = {each.run: number for number, each in enumerate(compared.subjects)}
+    both = [compared.subjects[at[run]] for run in (pair.run, pair.baseline)]
+    kinds = {each.run: _times(_fastest(each))[3] for each in both}
+    is_mixed = len(set(kinds.values())) > 1
+    beside = {
+        each.run: [
+            *(["only predicted"] if is_mixed and kinds[each.run] == "predicted" else []),
+            *([scaled_text(each.flops / time_s, "FLOP/s")] if each.flops and time_s else []),
+        ]
+        for each in both
+        for time_s in [seconds_of[each.run]]
+    }
+    differences = {
+        label: (texts[at[pair.run]], texts[at[pair.baseline]])
+        for label, texts in compared.differences
+        if texts[at[pair.run]] != texts[at[pair.baseline]]
+    }
+    names = dict(compared.names)
+    titles = {each.run: title for each in both if (title := _row_title(each))}
+    if len(set(titles.values())) > 1:  # the fastest of each
+        names |= {run: f"{names[run]} ({title})" for run, title in titles.items()}
+    return work_words(pair, names, seconds_of, beside, differences)
 
 
 def _seconds_of(compared: Compared, pair: Between) -> dict[str, float | None]:
@@ -146,11 +180,7 @@ _RUNS = Sheet[_Run](
         ),
         text(
             "Strategy",
-            lambda row: (
-                row_title(result, fastest)
-                if (result := row[0].result) and (fastest := row[0].fastest)
-                else None
-            ),
+            lambda row: _row_title(row[0]) or None,
         ),
         seconds("Time", lambda row: _times(row[1])[0]),
         seconds("Low", lambda row: _times(row[1])[1]),

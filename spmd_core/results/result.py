@@ -242,6 +242,11 @@ class StrategyResult(Frozen):
         return 1 + sum(map(bool, self.again_s))
 
     @property
+    def spread(self) -> float | None:
+        """The middle half of its samples over their median; None where it was not timed."""
+        return self.iqr_s / self.median_s if self.iqr_s is not None and self.median_s else None
+
+    @property
     def is_dispatch_bound(self) -> bool:
         """Returns True if the median is less than a few times the dispatch floor."""
         floor = DISPATCH_FACTOR * (self.floor_s or 0.0)

@@ -7,6 +7,7 @@ from spmd_core.base import agreed, numbered, seconds_text, span_text
 from spmd_core.experiment import MARGIN
 from spmd_core.facts import PROGRAM, Estimate, Ratio, Settles, Verdict
 from spmd_core.results import (
+    SPREAD_NOTICE,
     Comparison,
     Result,
     StrategyResult,
@@ -49,9 +50,8 @@ _UNSETTLED: dict[Settles, str] = {
     "more processes": "too few processes",
     "more rounds": "too few rounds",
 }
-# from the quotient of the medians: what a ratio beside them may be, in a sentence and in its column
-_OFF, _OFF_IN_COLUMN = 0.03, 0.10
-_NEAR_ONE = 1.2  # a ratio below it of which two digits would hide the difference
+# from the quotient of two times: what a ratio beside them may be off, in sentences and in columns
+_OFF = 0.03
 _WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
@@ -373,37 +373,41 @@ class _Called:
 
 
 def ratio_words(ratio: Ratio, quotient: float | None = None) -> str:
-    """A paired ratio with its interval: `2.50× (2.25 to 2.75)`; rough where the `quotient` of the two
-    times beside it is more than 10 % off.
+    """Returns a paired ratio with its interval: `2.50× (2.25 to 2.75)`; the interval alone where the
+    `quotient` of two times beside it is another number: `1.80 to 2.75×`.
     """
-    factor, ends = _beside(ratio, quotient, _OFF_IN_COLUMN)
-    return f"{factor}× ({ends_text(ends)})"
+    return _factor_words(ratio, quotient, "×")
 
 
-def _beside(ratio: Ratio, quotient: float | None, off: float) -> tuple[str, tuple[float, float]]:
-    """A ratio's factor and interval beside two times: where their `quotient` is further `off`, it is
-    rough, and its interval has the quotient inside: `roughly 2.5`, (1.80, 2.75). Just above 1 it keeps
-    its digits: 1.0 would hide the difference.
-    """
-    factor, ends = factor_text(ratio.ratio), ratio.interval
-    if quotient is None or abs(quotient / ratio.ratio - 1) <= off:
-        return factor, ends
-    if not 1 / _NEAR_ONE < ratio.ratio < _NEAR_ONE:
-        rough = float(f"{ratio.ratio:.2g}")
-        factor = factor_text(rough) if rough < 1 else f"{rough:,.{int(rough < 10)}f}"
-    return f"roughly {factor}", (min(*ends, quotient), max(*ends, quotient))
+def _factor_words(ratio: Ratio, quotient: float | None, what: str) -> str:
+    low, high = _ends(ratio, quotient)
+    if _is_apart(ratio, quotient) and not _is_wide((low, high)):
+        return f"{factor_text(low)} to {factor_text(high)}{what}"
+    return f"{factor_text(ratio.ratio)}{what} ({ends_text((low, high))})"
+
+
+def _is_apart(ratio: Ratio, quotient: float | None) -> bool:
+    """Returns True if a reader who divides the two times gets another number than the ratio."""
+    return quotient is not None and abs(quotient / ratio.ratio - 1) > _OFF
+
+
+def _ends(ratio: Ratio, quotient: float | None) -> tuple[float, float]:
+    """Returns a ratio's interval, with the `quotient` inside where that is another number."""
+    if quotient is None or not _is_apart(ratio, quotient):
+        return ratio.interval
+    return min(*ratio.interval, quotient), max(*ratio.interval, quotient)
 
 
 def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`; where its digits are not those
-    of the `quotient` of two times beside it, `paired ratio 2.48× (2.25 to 2.75)`; rough where that is
-    more than 3 % off: `roughly 2.5× as long (1.80 to 2.75)`.
+    of the `quotient` of two times beside it, `paired ratio 2.48× (2.25 to 2.75)`; where that is more
+    than 3 % off, the interval alone: `1.80 to 2.75× as long`.
     """
-    factor, ends = _beside(ratio, quotient, _OFF)
-    is_exact = factor == factor_text(ratio.ratio)
+    factor = factor_text(ratio.ratio)
+    is_exact = not _is_apart(ratio, quotient)
     if what == "as long" and is_exact and factor != factor_text(quotient or ratio.ratio):
         return f"paired ratio {ratio_words(ratio)}"
-    return f"{factor}× {what} ({ends_text(ends)})"
+    return _factor_words(ratio, quotient, f"× {what}")
 
 
 def first_words(answer: Comparison, is_measured: bool, name_kind: bool = False) -> str:
@@ -551,6 +555,18 @@ def unsettled_words(answer: Comparison) -> str | None:
     return next(reasons, "") if open_ratios else None
 
 
+def noise_words(result: Result) -> str:
+    """Returns which of the two rows of a verdict scatters, and by how much; "" where neither does."""
+    if (answer := compared_first(result)) is None or not answer.ratios:
+        return ""
+    next_ = answer.by_medians(result.medians_s)[0].strategy
+    spreads = {name: result.strategies[name].spread or 0.0 for name in (answer.fastest, next_)}
+    name = max(spreads, key=spreads.__getitem__)
+    if spreads[name] <= SPREAD_NOTICE:
+        return ""
+    return f"Noisy: {spoken(name, result)} varies by {spreads[name]:.0%}"
+
+
 def is_same_program(result: Result | None, one: str, other: str) -> bool:
     """Whether two rows are one, or were compiled to the same program."""
     if result is None or one == other:
@@ -579,21 +595,26 @@ def same_programs(
 
 def paired_words(ratio: Ratio, quotient: float | None = None) -> str:
     """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99% interval 1.05
-    to 1.10, 60 rounds in 3 processes)`; rough where the `quotient` of two times beside it is more than
-    3 % off.
+    to 1.10, 60 rounds in 3 processes)`; the interval alone where the `quotient` of two times beside it
+    is more than 3 % off.
     """
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
-    factor, ends = _beside(ratio, quotient, _OFF)
-    kind = "" if factor.startswith("roughly") else "paired ratio "
-    return f"{kind}{factor}× ({share}% interval {ends_text(ends)}{of})"
+    low, high = ends = _ends(ratio, quotient)
+    if _is_apart(ratio, quotient) and not _is_wide(ends):
+        return f"{factor_text(low)} to {factor_text(high)}× ({share}% interval{of})"
+    return f"paired ratio {factor_text(ratio.ratio)}× ({share}% interval {ends_text(ends)}{of})"
 
 
 def ends_text(interval: tuple[float, float]) -> str:
     """The ends of a ratio's interval; of two processes they may be anywhere."""
     low, high = interval
-    is_wide = high > _WIDE * low
-    return "too wide to use" if is_wide else f"{factor_text(low)} to {factor_text(high)}"
+    return "too wide to use" if _is_wide(interval) else f"{factor_text(low)} to {factor_text(high)}"
+
+
+def _is_wide(interval: tuple[float, float]) -> bool:
+    low, high = interval
+    return high > _WIDE * low
 
 
 def near_words(ratio: Ratio) -> str:

@@ -39,11 +39,11 @@ _COLORS = {
     "running": "blue",
     "cancelled": "gray",
     "interrupted": "orange",
-    "cannot tell": "orange",  # and verdicts
+    "cannot tell": "gray",  # and verdicts; what is red is wrong, or failed
     "faster": "green",
-    "slower": "red",
+    "slower": "orange",
     "the same": "gray",
-    "too small": "red",
+    "too small": "orange",
     "fits": "green",
     "wrong": "orange",
     "known": "gray",

@@ -4,6 +4,7 @@ button is pressed.
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -29,7 +30,11 @@ from spmd_lab.ui.entrance import downloads
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.tables import sheet
 
+TO_SEND = "To read, print or send: one HTML file, which opens without a server."
+TO_PASTE = "To paste into a review."
+TO_IMPORT = "To import on another SPMD Lab."
 EXAMPLE = "example"  # the name of files of the example page, which has no id
+_WIDTH = 132  # pixels of each button of a menu
 _BYTES = "application/octet-stream"
 _KINDS = {
     "md": "text/markdown",
@@ -54,23 +59,29 @@ def menu_of(place: DeltaGenerator, draw: Callable[[], object]) -> None:
 
 
 def buttons(run: str, experiment: Experiment) -> None:
-    """The download buttons of a run; without a result there is only the script."""
-    if lab().result(run) is not None:
-        words = "All of it, as the command line prints it."
-        download("JSON", lambda: json_text(_result(run)), f"{run}.json", words)
-        words = "The numbers as a table."
-        download("CSV", lambda: csv_text(_result(run)), f"{run}.csv", words)
+    """The download buttons of a run, the page to send first; without a result there is no table."""
     run_page(run)
-    download("Archive", lambda: archive_of([run]), f"{run}.spmdlab", "To import elsewhere.")
+    if lab().result(run) is not None:
+        words = "To calculate with: all of it, with exact numbers."
+        explained("JSON", lambda: json_text(_result(run)), f"{run}.json", words)
+        words = "For a spreadsheet: the numbers as a table."
+        explained("CSV", lambda: csv_text(_result(run)), f"{run}.csv", words)
     if not why_no_script(experiment):
-        words = "A Python script of plain JAX that reproduces it without this project."
+        words = "To run it elsewhere: plain JAX, without this project."
         script = f"{run}.py"
-        download("Script", lambda: script_text(experiment, lab().result(run)), script, words)
+        explained("Script", lambda: script_text(experiment, lab().result(run)), script, words)
+    explained("Archive", lambda: archive_of([run]), f"{run}.spmdlab", TO_IMPORT)
 
 
 def run_page(run: str, sender: str | None = None) -> None:
     """A button that downloads a run as a page that shows it anywhere, and that imports again."""
     _page(run, lambda: report_document([_subject(run)]), sender)
+
+
+def comparison_page(subjects: Sequence[Subject], sender: str | None = None) -> None:
+    """The same of runs side by side."""
+    runs = [each.run for each in subjects]
+    _page("comparison", lambda: report_document(subjects), sender, runs)
 
 
 def search_page(kept: KeptSearch, sender: str | None = None) -> None:
@@ -96,13 +107,11 @@ def _page(
     def made() -> str:
         return lab().archives.page(html_text(document()), ids or [name], sender)
 
-    download(
-        "Report",
-        made,
-        f"{name}.html",
-        "One HTML file to read, print or send. It opens without a server, and imports on History.",
-        name=None if sender is None else f"{name}.html from {sender}",  # also in the box of Share
-    )
+    file = f"{name}.html"
+    if sender is None:
+        explained("Report", made, file, TO_SEND)
+    else:  # in the box of Share
+        download("Report", made, file, TO_SEND, name=f"{file} from {sender}")
 
 
 def sent(file: Callable[[str], None]) -> None:
@@ -125,10 +134,8 @@ def _search(kept: KeptSearch) -> Document:
 def search_buttons(kept: KeptSearch) -> None:
     """The download buttons of a search."""
     search_page(kept)
-    words = "To paste into a review."
-    download("Markdown", lambda: markdown_text(_search(kept)), f"{kept.id}.md", words)
-    words = "To import elsewhere, with the runs of its winner."
-    download("Archive", lambda: archive_of([kept.id]), f"{kept.id}.spmdlab", words)
+    explained("Markdown", lambda: markdown_text(_search(kept)), f"{kept.id}.md", TO_PASTE)
+    explained("Archive", lambda: archive_of([kept.id]), f"{kept.id}.spmdlab", TO_IMPORT)
 
 
 def rows_button(runs: Sequence[RunSummary]) -> None:
@@ -165,12 +172,20 @@ def _gone(run: str) -> RequestError:
     return refuse(f"run {run}", "is not stored here any more", "load the page again")
 
 
+def explained(label: str, make: Callable[[], str | bytes], file: str, words: str) -> None:
+    """A button of a menu that downloads a file, with what that is for beside it."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+        download(label, make, file, width=_WIDTH)
+        st.caption(words)
+
+
 def download(
     label: str,
     make: Callable[[], str | bytes],
     file: str,
     words: str | None = None,
     name: str | None = None,
+    width: int | Literal["content"] = "content",
 ) -> None:
     """A button that downloads a file, which is made when it is pressed; `name` distinguishes buttons
     of the same file.
@@ -185,4 +200,5 @@ def download(
         help=words,
         icon=":material/download:",
         on_click="ignore",
+        width=width,
     )

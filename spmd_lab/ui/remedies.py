@@ -5,12 +5,14 @@ link for each answer.
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from math import inf
 
 import streamlit as st
 
 from spmd_core.advice import (
     GUESSED,
     Option,
+    conclusion,
     doing_words,
     options,
     removal_lead,
@@ -20,11 +22,12 @@ from spmd_core.advice import (
 )
 from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.facts import Collective, Nothing, Removal
-from spmd_core.results import Result
+from spmd_core.facts import Collective, Nothing, Remedy, Removal
+from spmd_core.results import Result, compare_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed, title, titles
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
+from spmd_core.words import headline_ratio
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
@@ -162,23 +165,24 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
         return  # which it never comes to
     with st.container(border=True, key="trying"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            words = doing_words(trial.done, trial.of, trial.doing, trial.left_s)
+            left_s = inf if trial.pace else trial.left_s
+            words = doing_words(trial.done, trial.of, trial.doing, left_s)
             st.markdown(coded(as_sentence(words)), width="stretch")
             if st.button("Cancel", key="remedies:cancel", icon=":material/stop_circle:"):
                 if sentence := attempt(end, "remedies"):
                     st.toast(plain(sentence))
                 else:
                     trial.cancel()
-        st.progress(trial.done / trial.of if trial.of else 0.0)
+        st.progress(trial.share, text=plain(capital(trial.pace)) or None)
         if first := trial.first:
             st.caption("The first change that may help: compiled, not yet measured.")
-            _answers(with_remedies(trial.result, first), names)
+            _answers(with_remedies(trial.result, first), names, is_open=True)
     _answers(with_remedies(trial.result, trial.answers), names)
 
 
-def _answers(result: Result, names: Sequence[str]) -> None:
-    """For each answer what collective it is of, the change that one click opens, and what was tried
-    as a table; one line for all that were not worth a change.
+def _answers(result: Result, names: Sequence[str], is_open: bool = False) -> None:
+    """For each answer what collective it is of, what was concluded, and what was tried as a table; one
+    line for all that were not worth a change. `is_open`: more is tried, and nothing concluded.
     """
     groups = grouped(result, names)
     alone, small = len(names) == 1, []
@@ -187,37 +191,42 @@ def _answers(result: Result, names: Sequence[str]) -> None:
             small.append(what_words(each) if alone else f"{what_words(each)} ({titles(whose)})")
             continue
         of = "" if alone else f" · {plain(titles(whose))}"
-        _answer(result, removal, whose[0], f"**{coded(what_words(each))}**{of}")
+        st.markdown(f"**{coded(what_words(each))}**{of}")
+        _answer(result, removal, whose[0], is_open)
     if small:
         st.caption(coded(f"Not tried, each under 2% of the time: {listed(small)}."))
     if groups and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
 
-def _answer(result: Result, removal: Removal, name: str, heading: str) -> None:
+def _answer(result: Result, removal: Removal, name: str, is_open: bool) -> None:
     tried, others = options(removal, result.row(name).experiment), ""
-    change = as_sentence(removal_lead(removal))
+    words = removal_lead(removal) if is_open else conclusion(removal)
     if not tried:  # of an older version
-        change, others = (as_sentence(part) for part in removal_parts(removal))
-    if removal.experiment is None:
-        st.markdown(f"{heading}  \n{coded(change)}")
-    else:
-        st.markdown(heading)
-        st.page_link(
-            cards.page_of(removal.experiment),
-            icon=":material/arrow_forward:",
-            label=coded(change),
-            query_params=cards.query(removal.experiment),
-        )
+        words, others = removal_parts(removal)
+    st.subheader(coded(as_sentence(words)), anchor=False)
     if tried:
         draw_table(options_table(result, name, tried), named=coded)
     if others:
-        st.caption(coded(others))
-    if removal.experiment is None:
+        st.caption(coded(as_sentence(others)))
+    if removal.experiment is None or is_open:
         return
     if changed := resharded_words(result, name, removal.experiment):
         st.caption(coded(changed))
-    study = beside(result.experiment, removal.experiment)
+    with st.container(horizontal=True):
+        _links(result, removal, removal.experiment)
+
+
+def _links(result: Result, removal: Removal, changed: Experiment) -> None:
+    """Draws the link to a change that is faster; of any that may be, one that measures both."""
+    if isinstance(removal, Remedy):
+        st.page_link(
+            cards.page_of(changed),
+            icon=":material/arrow_forward:",
+            label="Open with this change",
+            query_params=cards.query(changed),
+        )
+    study = beside(result.experiment, changed)
     if study is not None and (query := cards.query(study)):
         st.page_link(
             cards.page_of(study),
@@ -229,14 +238,19 @@ def _answer(result: Result, removal: Removal, name: str, heading: str) -> None:
 
 
 def options_table(result: Result, name: str, tried: Sequence[Option]) -> dict[str, list[str]]:
-    """Returns the table of what was tried for a row, the program as it was first: its time is that
-    beside the change, in the run itself where no change was timed. One device, of the run, is last.
+    """Returns the table of what was tried for a row, the program as it was first. Measured times are
+    of one session: that of the change, in which one device has its ratio alone; without one the run.
     """
     first, *changes = tried
-    if first.measured_s is None and (median := result.medians_s.get(name)):
+    is_timed = first.measured_s is not None
+    if not is_timed and (median := result.medians_s.get(name)):
         first = replace(first, measured_s=median)
     alone = (
-        Option(title(own.strategy), measured_s=result.medians_s[each], verdict="in the run itself")
+        Option(
+            title(own.strategy),
+            measured_s=None if is_timed else result.medians_s[each],
+            verdict=_alone_words(result, name, each) if is_timed else "in the run itself",
+        )
         for each in result.order
         for own in [result.row(each)]
         if STRATEGIES[own.strategy].is_single_device and result.medians_s[each]
@@ -249,6 +263,19 @@ def options_table(result: Result, name: str, tried: Sequence[Option]) -> dict[st
         "Verdict": [each.verdict or NONE for each in rows],
     }
     return {each: cells for each, cells in columns.items() if set(cells) != {NONE}}
+
+
+def _alone_words(result: Result, name: str, alone: str) -> str:
+    """Returns how one device compares with a row in the run, such as `2.05× as long (1.9 to 2.2)`."""
+    pair = compare_rows(result, (name, alone))
+    if pair is None or not pair.ratios:
+        return "in the run itself"
+    (ratio,) = pair.ratios
+    quotient = pair.quotient(ratio, result.medians_s)
+    if ratio.verdict != "faster":
+        return f"in the run itself: {ratio.verdict}"
+    judged = "slower" if pair.fastest == name else "faster"
+    return f"in the run itself: {headline_ratio(ratio, judged, quotient)}"
 
 
 def _time(seconds: float | None) -> str:

@@ -70,10 +70,10 @@ def test_one_row_has_nothing_to_compare_with():
 @pytest.mark.parametrize(
     ("amounts", "words"),
     [
-        ({"holds": (3.5, 5.0)}, "Each device holds less than in the next."),
-        ({"holds": (5.0, 3.5)}, "Each device holds more than in the next."),
+        ({"holds": (3.5, 5.0)}, "Each device holds less than with shard_map."),
+        ({"holds": (5.0, 3.5)}, "Each device holds more than with shard_map."),
         ({"holds": (4.0, 4.05)}, "What each device holds is alike."),
-        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Each device holds less but communicates more than in the next."),
+        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Each device holds less but communicates more than with shard_map."),
     ],
 )  # fmt: skip
 def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts, words):
@@ -83,14 +83,14 @@ def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts
         )
         for title, ends in amounts.items()
     ]
-    assert differing(tuple(known)) == words
+    assert differing(tuple(known), "shard_map") == words
 
 
 def test_what_is_not_known_of_a_row_is_neither_alike_nor_otherwise():
     unknown = Cause("communicates", (NONE, "2.0 MiB"), (None, 1.0))
-    assert differing((unknown,)) == ""
+    assert differing((unknown,), "shard_map") == ""
     held = Cause("holds", ("4.0 MiB", "4.0 MiB"), (1.0, 1.0))
-    assert differing((held, unknown)) == "What each device holds is alike."
+    assert differing((held, unknown), "shard_map") == "What each device holds is alike."
 
 
 def test_what_each_device_writes_stands_for_unknown_flops():
@@ -100,7 +100,7 @@ def test_what_each_device_writes_stands_for_unknown_flops():
 
     _, known = causes(rows(outputs=(outputs(1024), outputs(8192))))
     assert (known[0].title, known[0].shares) == ("writes", (0.125, 1.0))
-    assert differing(known) == "Each device writes less than in the next."
+    assert differing(known, "shard_map") == "Each device writes less than with shard_map."
     _, known = causes(rows(outputs=(outputs(1024), outputs(8192)), operations=(MATMUL, MATMUL)))
     assert "writes" not in [each.title for each in known]
 

@@ -25,7 +25,7 @@ def test_every_answer_is_marked_as_data_and_refusals_are_a_sentence(data_folder,
     refused = lay_out([4, 9], ["x", "y"], {"x": 2, "y": 4})
     assert refused == {
         "note": answer["note"],
-        "error": "d1=9 does not divide over mesh axis y=4: use 8 or 12, or leave d1 unsharded",
+        "error": "d1=9 does not divide over mesh axis y=4: use d1=8 or 12, y=3, or leave d1 unsharded",
     }
     assert capfd.readouterr().out == ""  # the protocol's
 

@@ -163,11 +163,11 @@ def test_a_copy_with_changes_is_checked():
 REFUSED = [
     (
         {"dims": {"batch": 30, "in": 64, "out": 16}, "sharding": {"batch": "y"}},
-        "batch=30 does not divide over mesh axis y=4: use 28 or 32, or leave batch unsharded",
+        "batch=30 does not divide over mesh axis y=4: use batch=28 or 32, y=3 or 5, or leave batch unsharded",
     ),
     (
         {"dims": {"in": 3, "out": 4}, "sharding": {"in": ["x", "y"]}},
-        "in=3 does not divide over mesh axes x=2 and y=4: use 8, or leave in unsharded",
+        "in=3 does not divide over mesh axes x=2 and y=4: use in=8, or leave in unsharded",
     ),
     ({"dims": {"in": "a"}}, "in='a' is not a size: use a whole number from 1 to 1099511627776"),
     ({"dims": {"in": 0}}, "in=0 is not a size: use a whole number from 1 to 1099511627776"),
@@ -406,6 +406,6 @@ def test_a_mesh_too_large_is_refused_before_sizes_that_do_not_divide_over_it(tar
     with pytest.raises(RequestError, match="mesh x=15 of 15 devices is larger than target"):
         parse_experiment(given | dims | {"mesh": {"x": 15}})
     with pytest.raises(
-        RequestError, match="rows=8192 does not divide over mesh axis x=5: use 8190"
+        RequestError, match="rows=8192 does not divide over mesh axis x=5: use rows=8190"
     ):
         parse_experiment(given | dims | {"mesh": {"x": 5}})

@@ -157,12 +157,12 @@ def test_terabytes_are_arithmetic():
         (
             (30,),
             (("y",),),
-            "d0=30 does not divide over mesh axis y=4: use 28 or 32, or leave d0 unsharded",
+            "d0=30 does not divide over mesh axis y=4: use d0=28 or 32, y=3 or 5, or leave d0 unsharded",
         ),
         (
             (12, 4),
             (("x", "y"), ()),
-            "d0=12 does not divide over mesh axes x=2 and y=4: use 8 or 16, or leave d0 unsharded",
+            "d0=12 does not divide over mesh axes x=2 and y=4: use d0=8 or 16, or leave d0 unsharded",
         ),
         ((8,), (("z",),), "mesh axis 'z' is not in the mesh: use x, y, or leave the dim unsharded"),
         (

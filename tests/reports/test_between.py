@@ -9,7 +9,8 @@ from bench.values import ENVIRONMENT, result, strategy
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Collective
 from spmd_core.history import basis_words, between_words
-from spmd_core.reports import Subject, collectives_table, compare_runs
+from spmd_core.reports import Subject, collectives_table, compare_runs, verdict_sentences
+from spmd_core.reports.comparison_document import against_words
 from spmd_core.results import Environment, Result, apart, between, fastest_row
 from spmd_core.runs import Labels, RunSummary
 from tests.ui.predictions import MODEL, predicted
@@ -202,3 +203,33 @@ def test_a_study_is_pictured_by_its_fastest_variant():
     assert run.best_experiment == study.members[1].experiment
     failed = RunSummary("a", "failed", study, 0.0, 1.0, {}, None, False, None)
     assert failed.best_experiment == study
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"dims": {"batch": 8192, "in": 1024, "out": 1024}}, "8192 against 32"),
+        ({"dtype": "bfloat16"}, "bfloat16 against float32"),
+        ({"workload": "mlp"}, "Dense layer"),
+    ],
+)
+def test_different_work_is_named_first_and_has_times_and_rates_but_no_verdict(changes, named):
+    base = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8"}
+    base |= {"dims": {"batch": 32, "in": 1024, "out": 1024}}
+    if "workload" in changes:
+        changes = changes | {"dims": {}}
+    subjects = []
+    for run, spec, median_s in (("a", base, 1e-3), ("b", base | changes, 0.3)):
+        found = result({"auto": strategy(median_s)}, run=run, experiment=parse_experiment(spec))
+        medians = {"auto": median_s}
+        of = (found.experiment, NOON, NOON, medians, "auto", False, None)
+        summary = RunSummary(run, "succeeded", *of)
+        subjects.append(Subject(summary, found))
+    compared = compare_runs(subjects)
+    (pair,) = compared.answers
+    assert pair.verdict is pair.ratio is pair.faster is None
+    first, *_ = verdict_sentences(compared)
+    assert first.startswith("Different work") and "faster" not in first
+    assert all(each in first for each in (": 1 ms", ": 300 ms", "FLOP/s"))
+    assert all(each in first for each in named.split(" against ")), "what differs, or names of it"
+    assert against_words(pair) == pair.why_none == "of different work"

@@ -100,11 +100,14 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     ]
     assert [point.wins for point in points] == [False, False, True, None]
     assert begins(points) is points[2]
-    size = " ".join(f"{dim}={count}" for dim, count in third.dims)
+    lost, won = (" ".join(f"{dim}={count}" for dim, count in of.dims) for of in (first, third))
     assert size_headline(points) == (
-        f"Sharding begins to win at {size}: Automatic 1 ms against 3 ms on one device, paired ratio "
-        "2.00× (99% interval 1.80 to 2.20, 20 rounds)."
+        f"Sharding begins to win between {lost} and {won}: Automatic 1 ms against 3 ms on one device, "
+        "1.80 to 3.00× (99% interval, 20 rounds)."
     )
+    untold = [points[1], points[2]]
+    middle = " ".join(f"{dim}={count}" for dim, count in second.dims)
+    assert f"between {middle} and {won}" in size_headline(untold), "none lost"
     rows = [[cell.text for cell in row] for row in SIZES.table(points, "screen").rows]
     assert rows[2][3:] == [
         "Automatic",

@@ -53,4 +53,4 @@ def test_stored_sizes_refute_or_name_the_size_of_the_advice(data_folder, wins_fr
         assert advice is None, "Sizes has it that one device is faster there"
     else:
         assert advice.experiment == sizes[wins_from]
-        assert advice.sentence.startswith("Sharding begins to win at in=")
+        assert advice.sentence.startswith("Sharding begins to win between in=")

@@ -3,8 +3,8 @@
 import pytest
 
 from bench.values import result, strategy
-from spmd_core.advice import options
-from spmd_core.facts import Change, Nothing, Predicted, Ratio, Remedy, TriedChange
+from spmd_core.advice import conclusion, options
+from spmd_core.facts import Change, Nothing, Predicted, Ratio, Remedy, TriedChange, verdict
 from spmd_core.lab import Lab, Remedies
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
@@ -40,7 +40,8 @@ def test_a_press_has_them_tried_in_the_background(data_folder, monkeypatch):
     screen = opened("compare", run=found.run, tab="Fix it")
     next(button for button in screen.button if button.label == "Try changes").click().run()
     until(lambda: (known := running.known(Lab.open(), found.run)) and known[0] == "done", 120)
-    assert any("no all-reduce over `x`" in label for label in links(screen.run()))
+    assert "Open with this change" in links(screen.run())
+    assert any("no all-reduce over `x`" in each.value for each in screen.subheader)
 
 
 def test_answers_are_there_when_the_run_is_opened_again(data_folder):
@@ -79,11 +80,14 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     assert "Try changes" not in [button.label for button in screen.button]
     said = [each.value.replace("\\", "") for each in screen.markdown]
     assert "**all-reduce over `x`** · Automatic and Explicit" in said
-    assert "**all-to-all over `x`** · Automatic  \nNothing removes it: it is needed." in said
+    assert "**all-to-all over `x`** · Automatic" in said
+    concluded = [each.value.replace("\\", "") for each in screen.subheader]
+    assert "Nothing removes it: it is needed." in concluded
     small = [each.value for each in screen.caption if "Not tried" in each.value]
     (line,) = (each.replace("\\", "") for each in small)
     assert line == "Not tried, each under 2% of the time: all-reduce over `y` (Automatic)."
-    assert sum("Leave `in` replicated" in label for label in links(screen)) == 1
+    assert sum("Leave `in` replicated" in each for each in concluded) == 1
+    assert links(screen).count("Open with this change") == 1
     assert any("guesses" in each.value for each in screen.caption)
 
 
@@ -146,7 +150,7 @@ def test_changes_stand_beside_the_program_and_one_device_by_their_predicted_time
             "Single device",
         ],
         "Predicted": ["4 ms", "2 ms", "5 ms", "–", "–"],
-        "Measured": ["2.6 ms", "2 ms", "–", "–", "1 ms"],
+        "Measured": ["2.6 ms", "2 ms", "–", "–", "–"],
         "Verdict": [
             "–",
             "1.30× faster (1.20 to 1.40)",
@@ -157,8 +161,35 @@ def test_changes_stand_beside_the_program_and_one_device_by_their_predicted_time
     }
     untimed = tried.model_copy(update={"measured_s": None, "ratio": None})
     first = options_table(found, "auto", options(untimed, base))
-    assert first["Measured"][0] == "3 ms", "that of the run"
+    assert [first["Measured"][0], first["Measured"][-1]] == ["3 ms", "1 ms"], "those of the run"
     assert first["Verdict"][1] == "not measured"
+
+
+@pytest.mark.parametrize("interval", [(1.2, 1.4), (0.9, 1.8), (0.4, 1.5), (1.01, 1.02)])
+@pytest.mark.parametrize("after", [2e-3, 2.6e-3])
+def test_a_change_is_offered_as_faster_only_where_its_measured_verdict_is(interval, after):
+    base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
+    changes = (Change(field="sharding", name="rows", before=["x"], after=[]),)
+    judged = verdict(interval)
+    ratio = Ratio(
+        strategy="b", ratio=1.3, interval=interval, verdict=judged, differs=judged == "faster"
+    )
+    given = {
+        "experiment": base.vary(sharding={"cols": "x"}),
+        "measured_s": Predicted(before=2.6e-3, after=after),
+        "ratio": ratio,
+    }
+    predicted = Predicted(before=4e-3, after=2e-3)
+    if judged == "faster":
+        answer = Remedy(changes=changes, memory_bytes=0, predicted_s=predicted, **given)
+        assert "× faster" in conclusion(answer) or "× slower" in conclusion(answer)
+        assert "2.6 ms -> " in conclusion(answer)
+        return
+    tried = [TriedChange(changes=changes, removes=True, seconds=2e-3)] * 3
+    answer = Nothing(tried=tuple(tried), best=0, seconds=4e-3, **given)
+    assert conclusion(answer).startswith("none of 3 changes is measurably faster")
+    row = next(each for each in options(answer, base) if each.measured_s == after)
+    assert "faster (" not in row.verdict, "no one factor of what nobody can tell"
 
 
 def test_a_change_names_what_else_it_shards():

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Predicted
 from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import fell_most, knee_words, scaling_notes
@@ -269,12 +270,19 @@ def size_headline(points: Sequence[SizePoint]) -> str:
             return f"Sharding wins at each of {len(known)} sizes: {', '.join(ends)}."
         size = point_size_words(first)
         return f"Sharding wins at the one size compared: {_size_times(first)} at {size}."
-    return f"Sharding begins to win at {point_size_words(first)}: {_size_times(first)}."
+    smaller = known[: known.index(first)]
+    lost = [each for each in smaller if wins_words(each) != "cannot tell"]
+    before = (lost or smaller)[-1]
+    between = f"{point_size_words(before)} and {point_size_words(first)}"
+    return f"Sharding begins to win between {between}: {_size_times(first)}."
 
 
 def _size_times(point: SizePoint) -> str:
     best = f"{title(point.best or '')} {seconds_text(point.best_s)}"
-    ratio = f", {paired_words(point.ratio)}" if point.ratio and point.ratio.rounds else ""
+    ratio = ""
+    if point.ratio and point.ratio.rounds and point.alone_s and point.best_s:
+        seconds = Predicted(before=point.alone_s, after=point.best_s)
+        ratio = f", {paired_words(point.ratio, seconds.quotient)}"
     return f"{best} against {seconds_text(point.alone_s)} on one device{ratio}"
 
 

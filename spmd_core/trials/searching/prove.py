@@ -34,14 +34,7 @@ class Runs(Batch):
 
 def spread(result: Result) -> float:
     """The middle half of the samples over their median, of the strategy where it is largest."""
-    return max(
-        (
-            outcome.iqr_s / outcome.median_s
-            for outcome in result.strategies.values()
-            if outcome.iqr_s is not None and outcome.median_s
-        ),
-        default=0.0,
-    )
+    return max((each.spread or 0.0 for each in result.strategies.values()), default=0.0)
 
 
 # Few samples let the lucky ones look best: so many of those that came near the best are

@@ -26,6 +26,7 @@ from spmd_core.roofline import (
     program_time,
     times_where_run,
 )
+from spmd_core.runs import Pace, RunStatus
 from spmd_core.time import is_current
 from spmd_core.trials.remedies import arrays, plans
 from spmd_core.trials.remedies.attached import Answers
@@ -38,9 +39,11 @@ from spmd_core.trials.remedies.candidate import (
 from spmd_core.trials.remedies.judged import Tried, targets, untried
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.trial import RemedyTrial
+from spmd_core.words import progress
 from spmd_core.workloads import STRATEGIES
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
+_COMPILING = 0.4  # of what a collective takes: timing takes the rest, on devices that are here
 _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
 
 
@@ -65,6 +68,8 @@ class RemedySearch(Work):
         super().__init__()
         self.result, self.problem, self.seconds = result, "", seconds
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
+        # what is done of all, which never grows less; and of what is being timed, in words
+        self.share, self.pace = 0.0, ""
         self._lab, self._store = lab, store
         self._unpredicted = False  # what communicates, and takes nobody knows how long
         self._first: dict[str, dict[int, Removal]] = {}
@@ -174,12 +179,8 @@ class RemedySearch(Work):
         answer. What several trials need next is compiled side by side.
         """
         while trials and not self._is_ended:
-            changes = [
-                change_words(trial.row.experiment, each.changes)
-                for trial in trials
-                for each in trial.wanted[:1]
-            ]
-            self.doing = f"compiling: {changes[0]}" if changes else ""
+            if first := next((each for each in trials if each.wanted), None):
+                self._compiles(first, first.wanted[0])
             trials = [each for each in trials if not self._is_answered(each)]
             if self._is_ended:
                 return
@@ -197,19 +198,31 @@ class RemedySearch(Work):
             if not self._is_known(candidate):
                 if candidate.experiment.place.is_absent:
                     return False
-                self._compile_here(trial.row, candidate)
+                self._compile_here(trial, candidate)
             trial.judge(self._tried(candidate, trial.base.operations is not None))
             if not self._first and (helped := trial.answer).experiment is not None:
                 self._first = {trial.row.key: dict.fromkeys(trial.target.numbers, helped)}
             if not self._is_ended and (doubtful := trial.wants_timed) is not None:
-                trial.time(doubtful, self._timed(trial.row, doubtful))
+                trial.time(doubtful, self._timed(trial, doubtful))
         if self.is_cancelled or not trial.is_over or trial.wants_timed is not None:
             return False
         answers = dict.fromkeys(trial.target.numbers, trial.answer)
         self._answers.setdefault(trial.row.key, {}).update(answers)
         self.done += 1
+        self._has_come(0.0)
         self._keep("running")
         return True
+
+    def _compiles(self, trial: RemedyTrial, candidate: RemedyCandidate) -> None:
+        which = f"change {min(trial.judged + 1, trial.most)} of {trial.most}"
+        change = change_words(trial.row.experiment, candidate.changes)
+        self.doing = f"compiling {which}: {change}"
+        part = 1.0 if trial.row.experiment.place.is_absent else _COMPILING
+        self._has_come(part * min(1.0, trial.judged / trial.most))
+
+    def _has_come(self, part: float) -> None:
+        """Count the collectives that are judged, and a part of the next one."""
+        self.share = max(self.share, min(1.0, (self.done + part) / max(1, self.of)))
 
     def _begin(self, trials: list[RemedyTrial]) -> None:
         """Have compiled what is needed next, then what may be, as far as there is room. What comes
@@ -285,8 +298,8 @@ class RemedySearch(Work):
             result.strategies.get(candidate.strategy) if result else None
         )
 
-    def _compile_here(self, row: Row, candidate: RemedyCandidate) -> None:
-        self.doing = f"compiling: {change_words(row.experiment, candidate.changes)}"
+    def _compile_here(self, trial: RemedyTrial, candidate: RemedyCandidate) -> None:
+        self._compiles(trial, candidate)
         result = None
         with contextlib.suppress(RequestError):
             status, result = self._runs.run(candidate.experiment, compile_only=True)
@@ -294,14 +307,23 @@ class RemedySearch(Work):
                 self._lab.delete([status.run])
         self._take(candidate, result)
 
-    def _timed(self, row: Row, candidate: RemedyCandidate) -> SideBySide | None:
-        self.doing = f"timing both: {change_words(row.experiment, candidate.changes)}"
+    def _timed(self, trial: RemedyTrial, candidate: RemedyCandidate) -> SideBySide | None:
+        row = trial.row
+        change = change_words(row.experiment, candidate.changes)
+
+        self.doing = f"timing beside the program as it was: {change}"
+
+        def look(status: RunStatus) -> None:
+            share, self.pace, _ = progress(status, Pace())
+            self._has_come(_COMPILING + (1 - _COMPILING) * share)
+
         timing = {"processes": PROCESSES} | row.experiment.to_json()["timing"]
         now = row.experiment.vary(strategies=[row.strategy], timing=timing)
         with contextlib.suppress(RequestError):
             study = study_of([(None, now), (None, candidate.experiment.vary(timing=timing))])
             if study.id not in self._measured:
-                status, result = self._runs.run(study)
+                status, result = self._runs.run(study, look=look)
+                self.pace = ""
                 if status is None:
                     return None
                 self._lab.delete([status.run])

@@ -51,6 +51,16 @@ class RemedyTrial:
             else self.candidates[done : MOST if done < MOST else None]
         )
 
+    @property
+    def judged(self) -> int:
+        """How many candidates were judged."""
+        return len(self._tried)
+
+    @property
+    def most(self) -> int:
+        """How many candidates are judged as far as is known now."""
+        return min(len(self.candidates), MOST if self.judged <= MOST else len(self.candidates))
+
     def judge(self, tried: Tried) -> None:
         """Take what became of the next candidate."""
         self._tried.append(tried)

@@ -152,8 +152,8 @@ def side_by_side_chart(
     rows = [_interval_row(*each, size) for each in times]
     longest = max(len(str(row["label"])) for row in rows)
     end = max(high for *_, (_, _, high) in times) / size * (1 + min(_MOST_ROOM, _ROOM * longest))
-    of = "the interval of its ratio to the baseline" if judged else "its interval"
-    titles = [f"time per call or step ({name})", f"with {of}"]
+    of = "99% interval of its ratio to the baseline" if judged else "its 95% interval"
+    titles = [f"time per call or step ({name})", f"line: {of}"]
     x, mark = _times_axis([each for _, _, each in times], titles, end)
     places, rows = _places(rows, labels)
     shared = {

@@ -19,6 +19,7 @@ from spmd_core.terms import marker, row_title, spoken
 from spmd_core.words import (
     compared_first,
     is_dispatch_bound,
+    noise_words,
     runs,
     sharding_verdict,
     unsettled_words,
@@ -121,6 +122,8 @@ def _badges(
     elif answer and answer.ratios:
         reason = unsettled_words(answer)
         yield (f"Cannot tell: {reason}" if reason else "Cannot tell"), "orange"
+    if noise := noise_words(result):
+        yield noise, "orange"
     if differences_of(result) == ():
         yield "As the example says", "green"
 
@@ -150,7 +153,8 @@ def why(result: Result) -> None:
     compared = compared_first(result)
     is_first = compared and compared.fastest == names[0]  # one with wrong values may be before it
     if compared and is_first and not compared.tied and unsettled_words(compared) is None:
-        st.markdown(plain(differing(known)))
+        words = differing(known, spoken(names[1], result))
+        st.markdown(colors.sentence(words, result.experiment))
     st.html(_table(result, names, known))
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -50,9 +51,10 @@ _USUAL = (
 )
 
 
-def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
+def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> Callable[[str], None]:
     """How the runs compare; then each as a card or row, named A to H, their times, and what differs
-    in experiments and communication; at `place` what can be downloaded.
+    in experiments and communication; at `place` what can be downloaded. Returns what draws the file
+    to send, by the name of who sends it.
     """
     subjects = outcome.fastest_first(lab().subject(run) for run in runs)
     answer = st.container(key="answer")
@@ -88,6 +90,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> None:
         draw_table(table_frame(collectives))
     exports.menu_of(place, lambda: _downloads(compared, [run.run for run in runs]))
     _to_copy(runs_table(compared))
+    return partial(exports.comparison_page, compared.subjects)
 
 
 def _alike(table: Table) -> Mapping[str, str]:
@@ -159,7 +162,7 @@ def _downloads(compared: Compared, runs: Sequence[str]) -> None:
         lambda: comparison_json(compared),
         lambda: lab().archives.page(html_text(report_document(compared.subjects)), runs),
     )
-    archives.download(runs)
+    archives.download(runs, exports.explained)
 
 
 def downloads(
@@ -170,10 +173,9 @@ def downloads(
     report: Callable[[], str],
 ) -> None:
     """A comparison to paste into a review, to calculate with, and to send."""
-    words = "One HTML file: the comparison, and each with its numbers."
-    exports.download("Report", report, f"{name}.html", words)
-    words = "To paste into a review."
-    exports.download("Markdown", lambda: markdown_text(document), f"{name}.md", words)
-    exports.download("CSV", lambda: csv_of(table), f"{name}.csv", "A row for each.")
-    words = "Everything, with exact numbers."
-    exports.download("JSON", lambda: json.dumps(form()), f"{name}.json", words)
+    exports.explained("Report", report, f"{name}.html", exports.TO_SEND)
+    exports.explained("Markdown", lambda: markdown_text(document), f"{name}.md", exports.TO_PASTE)
+    words = "For a spreadsheet: a row for each."
+    exports.explained("CSV", lambda: csv_of(table), f"{name}.csv", words)
+    words = "To calculate with: all of it, with exact numbers."
+    exports.explained("JSON", lambda: json.dumps(form()), f"{name}.json", words)

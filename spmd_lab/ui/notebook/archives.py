@@ -1,7 +1,7 @@
 """Archives on History: one to download, and a place to drop one."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -16,10 +16,13 @@ _TAKEN = "archive:taken"  # the id of the file imported last, what became of it,
 _MOST_NAMED = 8  # runs of an archive that are named
 
 
-def download(runs: Sequence[str]) -> None:
-    """A button that downloads an archive of runs."""
+def download(
+    runs: Sequence[str],
+    draw: Callable[[str, Callable[[], bytes], str, str], None] = exports.download,
+) -> None:
+    """A button that downloads an archive of runs, which `draw` draws."""
     name = f"{runs[0]}.{_SUFFIX}" if len(runs) == 1 else f"{len(runs)}-runs.{_SUFFIX}"
-    exports.download("Archive", lambda: exports.archive_of(runs), name, "To import elsewhere.")
+    draw("Archive", lambda: exports.archive_of(runs), name, exports.TO_IMPORT)
 
 
 def drop(asked: Sequence[str]) -> None:

@@ -308,15 +308,15 @@ def _downloads(page: Collection, subjects: Mapping[str, Subject]) -> None:
         if page.id:
             st.code(link_of(page.id), language=None)
         exports.collection_page(page, subjects)
-        exports.download(
+        exports.explained(
             "Markdown",
             lambda: markdown_text(collection_document(page, subjects)),
             f"{name}.md",
-            "To paste into a review.",
+            exports.TO_PASTE,
         )
-        exports.download(
+        exports.explained(
             "Archive",
             lambda: exports.archive_of(exports.stored_as(page)),
             f"{name}.spmdlab",
-            "With its runs, to import elsewhere.",
+            exports.TO_IMPORT,
         )

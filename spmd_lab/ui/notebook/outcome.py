@@ -21,7 +21,7 @@ from spmd_core.reports import (
     run_title,
     verdict_sentences,
 )
-from spmd_core.results import Result
+from spmd_core.results import OTHER_WORK, Result
 from spmd_core.runs import RunSummary
 from spmd_core.surveys import studies
 from spmd_core.terms import (
@@ -89,7 +89,8 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
         cards.headline(plain(first), evidence, about=basis_words(compared.answers))
         for sentence in more:
             st.markdown(plain(sentence))
-        if is_summed and (changes := changes_words(compared)):
+        is_other_work = any(each.why_none == OTHER_WORK for each in compared.answers)
+        if is_summed and not is_other_work and (changes := changes_words(compared)):
             st.markdown(plain(changes))
         if not is_summed:
             _link_to_all(ordered)
@@ -97,7 +98,7 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     if is_summed:
         shared(compared, others)
         links(compared)
-        if best := ordered[0].result:
+        if not is_other_work and (best := ordered[0].result):
             next_step.draw(best, above=st.container(), than=compared.names[ordered[0].run])
     for each in ordered:
         reasons(each.summary, each.result)

@@ -129,9 +129,9 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
         (
             "single",
             True,
-            '<em class="red">Too small to shard</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
+            '<em class="orange">Too small to shard</em> 2.00× slower (1.80\u00a0to\u00a02.20)',
         ),
-        ("auto", False, '<em class="orange">Cannot tell</em> whether sharding helps'),
+        ("auto", False, '<em class="gray">Cannot tell</em> whether sharding helps'),
     ],
 )
 def test_a_row_has_a_verdict_on_sharding_and_whose_time_is_the_lowest(
@@ -206,17 +206,41 @@ def test_columns_in_which_all_rows_are_the_same_stand_once_above_the_table(opene
     assert "Compiled, time predicted" in said(screen) and "predicted." not in said(screen)
 
 
-def test_two_runs_are_compared_with_the_older_one_and_what_differs_is_named(opened, data_folder):
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sharding": {}, "mesh": {"x": 4}}, "x=4, in not sharded is 4.00× "),
+        (
+            {"sharding": {}, "dtype": "bfloat16"},
+            "Different work. dtype bfloat16, in not sharded: 10 µs, ",
+        ),
+    ],
+)
+def test_two_runs_are_compared_with_the_older_one_and_what_differs_is_named(
+    opened, data_folder, changes, words
+):
     experiment = parse_experiment(
         {"workload": "layer", "mesh": {"x": 8}, "sharding": {"in": "x"}, "strategies": ["auto"]}
     )
-    halved = experiment.vary(sharding={}, dtype="bfloat16")
+    halved = experiment.vary(**changes)
     older, newer = "20260101-000003-dddddd", "20260101-000004-eeeeee"
     store(data_folder, result({"auto": strategy(4e-5)}, run=older, experiment=experiment))
     store(data_folder, result({"auto": strategy(1e-5)}, run=newer, experiment=halved))
     screen = opened(newer, older)
     assert next(each for each in screen.selectbox if each.label == "Baseline").value == older
-    assert "From B to A: " in said(screen) and "dtype float32 → bfloat16" in said(screen)
+    assert words in said(screen)
+    is_same_work = "dtype" not in changes
+    assert ("faster" in said(screen).replace("Which is faster", "")) is is_same_work
+
+
+def test_a_row_with_wrong_values_is_told_from_one_that_is_slower(opened, data_folder):
+    wrong = strategy(1e-3, correct=False)
+    store(
+        data_folder, result({"auto": wrong, "single": strategy(2e-3)}, run="20260101-000009-ffffff")
+    )
+    screen = opened()
+    (row,) = (each.proto.body for each in screen.get("html") if "Wrong" in each.proto.body)
+    assert '<em class="red">✗ Wrong values</em> Automatic' in row
 
 
 def test_a_link_to_runs_that_are_not_stored_says_so(opened):

@@ -456,10 +456,6 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
         pytest.param({}, marks=whole),
         {"chips": ["v5e:4"], "global_batch": None, "offload": False},
         pytest.param(
-            {"chips": ["v5e:8"], "global_batch": None, "offload": False, "remat": ["full"]},
-            marks=whole,
-        ),
-        pytest.param(
             {"model": "qwen3-30b-a3b", "chips": ["tpu7x:8"], "offload": False}, marks=whole
         ),
         {"minimize": "memory", "chips": ["v5e:8"], "offload": False},

@@ -68,10 +68,11 @@ class MeshEstimates:
 
     def least(self) -> float:
         """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads:
-        without stages those of the batch in one pass.
+        without stages and experts those of the batch in one pass.
         """
         plan = self._shapes.plan
-        if plan.stages > 1:
+        # a microbatch may send tokens where the batch in one pass gathers the experts' weights
+        if plan.stages > 1 or (plan.is_in_parts and plan.size.experts > 1):
             return time_in_parts(plan, LEAST).estimate
         return _least_of_a_pass(plan.model_copy(update={"microbatches": None}))
 

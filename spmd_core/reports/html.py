@@ -50,9 +50,14 @@ summary{cursor:pointer;font-weight:600}
 pre{overflow-x:auto;font:12.5px/1.45 ui-monospace,Menlo,Consolas,monospace;white-space:pre;
 overflow-wrap:normal}
 footer{margin-top:3rem;color:var(--soft);font-size:.88rem}
-@media screen and (min-width:64rem){.wide{width:max-content;min-width:100%;max-width:calc(100vw - 4rem);
-position:relative;left:50%;transform:translateX(-50%)}}
+@media screen and (min-width:64rem){.wide{width:max-content;min-width:100%;max-width:calc(50vw + 50% - 2rem)}}
 @media (max-width:40rem){body{padding:1.2rem .8rem 3rem}svg text{font-size:25px}svg text.axis{font-size:20px}}
+@media screen and (max-width:40rem){thead{display:none}
+table,tbody,tr,td{display:block}tr{border-bottom:1px solid var(--line);padding:.5rem 0}
+td,td.long,td.mid{display:flex;justify-content:space-between;gap:1rem;min-width:0;padding:.1rem 0;border:0;
+text-align:right;overflow-wrap:anywhere}
+td[data-of=""]{display:block;text-align:left;font-weight:600}
+td::before{content:attr(data-of);color:var(--soft);text-align:left;flex:none;max-width:50%}}
 @page{margin:14mm}
 @media print{:root{--ink:#000;--soft:#444;--line:#bbb;--back:#fff;--panel:#f5f5f5}
 body{max-width:none;padding:0;font-size:11pt}h2,h3{break-after:avoid}figure,tr{break-inside:avoid}
@@ -106,20 +111,21 @@ def _block(block: Block) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{_text(column)}</th>' for column in table.columns)
-    rows = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    rows = "\n".join(f"<tr>{''.join(map(_cell, table.columns, row))}</tr>" for row in table.rows)
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="table"><table><thead><tr>{head}'
         f"</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
-def _cell(cell: Cell) -> str:
+def _cell(column: str, cell: Cell) -> str:
+    of = f' data-of="{_text(column)}"'  # on a narrow screen a row stands as a list
     if cell.value is not None:
-        return f'<td><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
+        return f'<td{of}><data value="{cell.value!r}">{_text(cell.text)}</data></td>'
     size = len(cell.text)
     kind = ' class="long"' * (size > _LONG) or ' class="mid"' * (size > _MID)
     text = _CODE.sub(r"<code>\1</code>", _text(cell.text))
-    return f"<td{kind}>{text}</td>"
+    return f"<td{of}{kind}>{text}</td>"
 
 
 def _text(text: str) -> str:

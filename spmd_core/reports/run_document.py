@@ -43,7 +43,7 @@ from spmd_core.terms import (
     state_words,
     title,
 )
-from spmd_core.words import evidence_words, failures, headline_parts, kept_words
+from spmd_core.words import caveats, evidence_words, failures, headline_parts, kept_words
 
 _MOST_BARS = 40
 Texts = Mapping[str, Mapping[str, str]]  # of a run: by strategy and name
@@ -103,7 +103,8 @@ def _opening(subject: Subject) -> list[Block]:
         blocks.append(Paragraph(answer, is_first=True))
         evidence = evidence_words(result)
         rests_on = f"{capital(evidence)}." if evidence else ""
-        blocks += [Paragraph(each) for each in (more, rests_on) if each]
+        beside = " ".join(f"{each}." for each in caveats(result))
+        blocks += [Paragraph(each) for each in (beside, more, rests_on) if each]
     if labels.name:  # else the title is the experiment
         blocks.append(Paragraph(f"{experiment_words(summary.experiment)}."))
     blocks.append(Paragraph(f"Run {summary.run}, {outcome_words(summary).lower()}, {when}{by}."))

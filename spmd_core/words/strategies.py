@@ -22,6 +22,7 @@ from spmd_core.terms import in_quotes, listed, margin_text, spoken, title
 from spmd_core.words.facts import imprecise_words
 from spmd_core.workloads import STRATEGIES
 
+SIMULATED = "Simulated: a TPU may differ"
 Group = tuple[tuple[str, ...], Estimate]  # strategies that compile to one program, and its time
 RATIO_NOTE = (
     "The paired ratio compares calls of the same round, so that a slow stretch of the machine counts "
@@ -553,6 +554,12 @@ def unsettled_words(answer: Comparison) -> str | None:
     settles = {each.settles for each in open_ratios}
     reasons = (_UNSETTLED[each] for each in _SETTLES if each in settles)
     return next(reasons, "") if open_ratios else None
+
+
+def caveats(result: Result) -> list[str]:
+    """Returns what stands beside a verdict: that its devices are simulated, that a row scatters."""
+    simulated = [SIMULATED] if result.environment.simulated else []
+    return [*simulated, *filter(None, [noise_words(result)])]
 
 
 def noise_words(result: Result) -> str:

@@ -47,3 +47,16 @@ def test_a_report_on_paper_loses_no_column_and_splits_no_chart(page):
     assert page.evaluate("document.querySelector('table').scrollWidth") <= 680
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
     assert page.locator("svg").bounding_box()["height"] <= 970
+
+
+def test_a_report_on_a_phone_hides_no_cell_beyond_the_right_edge(page):
+    columns = ("", *(f"column {at} of it" for at in range(9)))
+    rows = tuple(tuple(Cell(f"{row} of {at}") for at in range(10)) for row in range(3))
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_content(html_text(Document("A study", (Table(columns, rows),))))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("document.querySelector('.wide').scrollWidth") <= 390
+    named = page.locator("td").nth(3)
+    assert named.evaluate("each => getComputedStyle(each, '::before').content") == (
+        '"column 2 of it"'
+    )

@@ -17,6 +17,7 @@ from spmd_core.recipes import differences_of
 from spmd_core.results import Comparison, Result
 from spmd_core.terms import marker, row_title, spoken
 from spmd_core.words import (
+    SIMULATED,
     compared_first,
     is_dispatch_bound,
     noise_words,
@@ -33,8 +34,6 @@ from spmd_lab.ui.ir import steps
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.shell import done, draw_figure
-
-SIMULATED = "Simulated: a TPU may differ"
 
 
 def answer(result: Result) -> tuple[str, DeltaGenerator]:

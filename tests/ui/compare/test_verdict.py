@@ -6,7 +6,7 @@ import pytest
 
 from bench.values import ENVIRONMENT, comparison, result, strategy
 from spmd_core.experiment import parse_experiment
-from spmd_core.words import runs, short_verdict
+from spmd_core.words import SIMULATED, runs, short_verdict
 from spmd_lab.ui import cards
 from spmd_lab.ui.charts.times import times_chart
 from spmd_lab.ui.compare import verdict
@@ -28,8 +28,8 @@ def timed(ratio=2.0, *, differs=True, **changes):
 @pytest.mark.parametrize(
     ("found", "badge"),
     [
-        (timed(), f":gray-badge[Fastest of 2 here. {verdict.SIMULATED}]"),
-        (timed(processes=3), f":gray-badge[Fastest of 2 here. {verdict.SIMULATED}]"),
+        (timed(), f":gray-badge[Fastest of 2 here. {SIMULATED}]"),
+        (timed(processes=3), f":gray-badge[Fastest of 2 here. {SIMULATED}]"),
         (
             timed(1.05, differs=False, verdict="cannot tell", settles="more rounds"),
             ":orange-badge[Cannot tell\\: too few rounds]",
@@ -42,7 +42,7 @@ def test_the_card_says_how_certain_it_is_and_what_simulated_devices_say(
     store(data_folder, found)
     screen = opened("compare", run=RUN)
     assert any(badge.replace("\\", "") in each.value.replace("\\", "") for each in screen.markdown)
-    assert any(verdict.SIMULATED in each.value.replace("\\", "") for each in screen.markdown), (
+    assert any(SIMULATED in each.value.replace("\\", "") for each in screen.markdown), (
         "not in a fold"
     )
     assert not any(":green-badge[Fastest" in each.value for each in screen.markdown)

@@ -12,9 +12,11 @@ from spmd_lab.ui.layout.marks import Marks
 
 _INK = "#15181d"  # of labels in cells: every cell is light, in both themes
 _SPOKEN = "'device ' + datum.devices + ', mesh ' + datum.mesh + ', holds ' + datum.holds + ', ' + datum.bytes + ', same data ' + datum.same"
-# pixels of an x unit: of a picture to scale in a narrow window, and of any mark
-_SHRUNK = f"min(1, width / {WIDTH:g})"
-_WIDER = f"(datum.exact ? {_SHRUNK} : width / {WIDTH:g})"
+# pixels of an x unit: of any mark, and of a picture to scale, which shrinks alone; `margin` is a
+# parameter of the chart, whose pixels are those of its labels in every window
+_WIDE = f"((width - margin) / ({WIDTH:g} - margin))"
+_SHRUNK = f"min(1, {_WIDE})"
+_WIDER = f"(datum.exact ? {_SHRUNK} : {_WIDE})"
 _LOWER = f"(datum.exact ? {_SHRUNK} : 1)"
 _HOVER = hover(
     devices="device", mesh="mesh", holds="holds", bytes="bytes on each", same="same data"
@@ -52,9 +54,9 @@ _WORD = (
 )
 
 
-def vega(marks: Marks, height: float) -> Spec:
+def vega(marks: Marks, height: float, margin: float) -> Spec:
     """One layered view, so that it follows the width there is, and one selection covers both
-    pictures.
+    pictures. `margin`: pixels that are left free for labels at the left.
     """
     place = {
         "x": _place("xa", {"domain": [0, WIDTH]}),
@@ -74,6 +76,7 @@ def vega(marks: Marks, height: float) -> Spec:
     )
     return {
         "height": height,
+        "params": [{"name": "margin", "value": margin}],
         "padding": {"left": 0, "top": 2, "right": 0, "bottom": 2},
         "config": {"view": {"stroke": None}, "background": "transparent"},
         "datasets": {
@@ -103,8 +106,8 @@ def _moved(*ends: str) -> list[dict[str, str]]:
         for made in (
             {
                 "as": f"xa{end}",
-                "calculate": f"datum.exact ? datum.x{end} * {_WIDER} * {WIDTH:g} / width"
-                f" : datum.x{end}",
+                "calculate": f"(min(datum.x{end}, margin) + max(0, datum.x{end} - margin) * {_WIDER})"
+                f" * {WIDTH:g} / width",
             },
             {"as": f"ya{end}", "calculate": f"datum.y{end} - datum.body{end} * (1 - {_SHRUNK})"},
         )

@@ -4,6 +4,7 @@ around them.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from spmd_lab.ui.layout.grid import CHARACTER, LEAST_FONT, WIDTH, Digit, Floats,
 _PLACE = ("down", "index", "need", "room")
 _ALONE = (0.0, 0.0, 0.0, 1.0)  # a word that is in no line
 _NARROW = 400.0  # pixels: a longer title has its second part below, for the narrowest windows
+_LINE = 62  # characters of a line of it there
 LABEL_FONT, _DETAIL_FONT, _EDGE_FONT = 13.0, 10.5, 11.0  # pixels
 Columns = dict[str, list[Any]]
 # dim, first block, block after the last -> its label, and where only the start has room
@@ -62,8 +64,10 @@ def add_title(marks: Marks, top: float, title: str, roles: str, above: float = 0
     if 7.6 * len(title) + 6.2 * len(roles) < _NARROW:
         _word(marks, WIDTH, (top + 9.0, above), roles, 11.5, "right")
         return 26.0
-    _word(marks, 0.0, (top + 27.0, above), roles, 11.5, "left")
-    return 42.0
+    lines = wrap(roles, _LINE) or [""]
+    for at, line in enumerate(lines):
+        _word(marks, 0.0, (top + 27.0 + 15.0 * at, above), line, 11.5, "left")
+    return 27.0 + 15.0 * len(lines)
 
 
 def shrinking(grid: Grid, above: float) -> tuple[Floats, float, bool]:

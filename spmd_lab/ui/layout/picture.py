@@ -48,7 +48,8 @@ def draw(
     with st.container(key=f"shrinks-{key}"):
         spec, alt = picture(placed, dtype, domains, element), alt_text(placed, dtype)
         st.vega_lite_chart(spec, alt=alt, width="stretch", key=key)
-    shrinks = 0.0 if (array := array_grid(placed)).stretch is None else array.body / WIDTH
+    array, wide = array_grid(placed), WIDTH - _margin(placed)
+    shrinks = 0.0 if array.stretch is None else array.body / wide
     name = re.sub("[^A-Za-z0-9]", "-", key)
     st.html(
         f"<style>.st-key-shrinks-{name} {{ margin-bottom: min(0px, (100% - {WIDTH}px) * {shrinks:.3f}); }}</style>"
@@ -90,7 +91,7 @@ def picture(
         add_edges(marks, domains.grid, (top, above), domains.edge, lambda _: "")
         add_cells(marks, domains.grid, (top, above), *domains.cells(placed, dtype), [])
         top += domains.grid.height
-    return vega(marks, top + 4.0)
+    return vega(marks, top + 4.0, _margin(placed))
 
 
 def _add_array(marks: Marks, placed: Layout, array: Grid, dtype: str) -> float:

@@ -411,3 +411,29 @@ def test_devices_of_several_hosts_are_drawn_by_host(target):
     assert [int(each["devices"]) for each in drawn] == order
     alone = parse_experiment({"workload": "array", "mesh": {"x": 8}})
     assert hosts_of(with_hosts(layout_of(alone), alone, environment)) is None
+
+
+@pytest.mark.parametrize("width", [250, 345, 632, 900])
+@pytest.mark.parametrize("shape", [(131072, 65536), (4096, 2048), (64, 64)])
+def test_row_labels_have_their_pixels_left_of_the_cells_at_every_width(width, shape):
+    """Else the browser cuts their first digits, or shrinks the picture for them."""
+    found = layout((("x", 8), ("y", 8)), shape, (("x",), ("y",)))
+    spec = picture(found, "float32")
+    words = spec["datasets"]["outside"].to_pylist()
+    spec["datasets"] = {name: data.to_pylist() for name, data in spec["datasets"].items()}
+    svg = vl_convert.vegalite_to_svg(json.dumps(spec | {"width": width}))
+    labels = {word["text"] for word in words if word["align"] == "right" and word["down"]}
+    left = {
+        text: float(x)
+        for x, text in re.findall(
+            r'<text text-anchor="end" transform="translate\(([\d.]+),[^>]*>([^<]+)<', svg
+        )
+    }
+    assert labels <= left.keys()
+    assert all(left[text] >= 5.6 * len(text) for text in labels)
+
+
+def test_a_line_of_a_title_fits_a_phone():
+    found = layout((("x", 16), ("y", 16)), (131072, 65536), (("x", "y"), ()))
+    words = picture(found, "float32")["datasets"]["outside"].to_pylist()
+    assert max(len(word["text"]) for word in words) <= 62

@@ -58,6 +58,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
 @media (min-width: 641px) {{ [class*="st-key-gallery-path-"] :is(img.glimpse, .fit) {{ height: 10.6rem; }} }}
+.st-key-product-picture [data-testid="stHtml"] {{ max-width: 40rem; }}
 .st-key-starts img.glimpse {{ height: 5.8rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}

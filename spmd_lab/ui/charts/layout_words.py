@@ -224,10 +224,25 @@ def in_all(sent: Sequence[Move], time_of: TimeOf) -> str:
     known = [one for one in each if isinstance(one, Duration)]
     if len(known) < len(each):
         return ""
-    takes = seconds_text(sum(one.seconds for one in known))
-    return (
-        f": about {takes}, a guess" if "guessed" in {one.source for one in known} else f": {takes}"
-    )
+    seconds = sum(one.seconds for one in known)
+    is_guess = any(one.source == "guessed" for one in known)
+    return f": about {guess_text(seconds)}, a guess" if is_guess else f": {seconds_text(seconds)}"
+
+
+def guess_text(seconds: float) -> str:
+    """Returns seconds with the one digit that a guess has.
+
+    >>> guess_text(0.0414), guess_text(1.87e-4)
+    ('40 ms', '200 µs')
+    """
+    return seconds_text(float(f"{seconds:.1g}"))
+
+
+def takes_text(duration: Duration | Unknown) -> str:
+    """Returns what a collective takes, as far as it is known."""
+    if isinstance(duration, Duration) and duration.source == "guessed":
+        return guess_text(duration.seconds)
+    return seconds_text(duration.seconds)
 
 
 def why(experiment: Experiment, product: Product, move: Move) -> str:

@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from spmd_core.base import RequestError, bytes_text, seconds_text
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.experiment import Experiment, Layout, layout, read_spec
 from spmd_core.fields import padded
 from spmd_core.pictures import Move, missing_bytes, reshard, time_of
@@ -41,7 +41,7 @@ def table(moves: Sequence[Move], time_of: words.TimeOf, why: Callable[[Move], st
             bytes_text(move.nbytes) if move.sends else NONE for move in moves
         ],
         "Time": [
-            unbroken(seconds_text(time_of(move).seconds)) if move.sends else NONE for move in moves
+            unbroken(words.takes_text(time_of(move))) if move.sends else NONE for move in moves
         ],
         "Why": [why(move) for move in moves],
     }

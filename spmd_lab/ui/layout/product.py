@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, bytes_text, mesh_text
 from spmd_core.experiment import (
     Experiment,
     dtype_of,
@@ -16,9 +16,9 @@ from spmd_core.experiment import (
 )
 from spmd_core.fields import axes_json, axes_of, padded
 from spmd_core.pictures import is_product, product, time_of
-from spmd_core.terms import layout_headline
+from spmd_core.terms import layout_headline, listed
 from spmd_core.workloads import Array
-from spmd_lab.ui import inputs, links, mesh_fields, shell, state
+from spmd_lab.ui import forms, inputs, links, mesh_fields, shell, state
 from spmd_lab.ui.charts import glimpse, layout_words as words, together
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import moves, paste, picture
@@ -78,18 +78,24 @@ def begun(before: Experiment, kind: str) -> Experiment:
 
 def fields() -> Form:
     """Mesh, sizes, and a spec for each array that is drawn, as text."""
-    now = state.experiment(SCREEN)
-    mesh = mesh_fields.mesh_input(SCREEN)
-    dims = inputs.dims_input(SCREEN, now.what, mesh)
-    dtype = inputs.dtype_input(SCREEN, now.what)
-    target = inputs.target_input(SCREEN)
-    overrides = dict(state.draft(SCREEN)["overrides"])
-    for array in together.drawn(now):
-        spec = _spec_input(now, array)
-        if spec is None:
-            overrides.pop(array.name, None)
-        else:
-            overrides[array.name] = spec
+    now, draft = state.experiment(SCREEN), state.draft(SCREEN)
+    first = st.container()
+    with forms.fold(SCREEN, f"Mesh: {plain(mesh_text(draft['mesh'], ' '))}", "fields:mesh"):
+        mesh = mesh_fields.mesh_input(SCREEN)
+    with first:
+        dims = inputs.dims_input(SCREEN, now.what, mesh)
+    about = f"Target: {plain(draft['target'])}, {plain(draft['dtype'])}"
+    with st.expander(about, key="fields:target"):
+        dtype = inputs.dtype_input(SCREEN, now.what)
+        target = inputs.target_input(SCREEN)
+    overrides = dict(draft["overrides"])
+    with st.expander("Specs, as code", key="fields:specs"):
+        for array in together.drawn(now):
+            spec = _spec_input(now, array)
+            if spec is None:
+                overrides.pop(array.name, None)
+            else:
+                overrides[array.name] = spec
     present = {array.name: array.present(now.sizes) for array in together.drawn(now)}
     paste.box(SCREEN, present)
     return (
@@ -132,15 +138,17 @@ def screen(share: Any) -> None:
     if paste.is_unread(SCREEN):
         paste.no_picture()
         return
-    _needs(experiment)
-    glimpse.show(experiment)
-    page, query = links.elsewhere(experiment)
-    st.page_link(
-        shell.PAGES[page][0],
-        label=f"**Compile it on {shell.PAGES[page][1]}**",
-        icon=":material/play_arrow:",
-        query_params=query,
-    )
+    with st.container(key="answer"):
+        _needs(experiment)
+        with st.container(key="product-picture"):
+            glimpse.show(experiment)
+        page, query = links.elsewhere(experiment)
+        st.page_link(
+            shell.PAGES[page][0],
+            label=f"**Compile it on {shell.PAGES[page][1]}**",
+            icon=":material/play_arrow:",
+            query_params=query,
+        )
     with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
         if fold.open:
             for array in together.drawn(experiment):
@@ -167,6 +175,12 @@ def _needs(experiment: Experiment) -> None:
         shell.refusal(str(error))
         return
     st.subheader(coded(words.product_headline(experiment, needed, of)), anchor=False)
+    held = {
+        array.name: layout_of(experiment, array.name).shard_bytes(dtype_of(experiment, array.name))
+        for array in together.drawn(experiment)
+    }
+    each = listed([f"{name} {bytes_text(nbytes)}" for name, nbytes in held.items()])
+    shell.draw_figure(bytes_text(sum(held.values())), f"on each device: {each}")
     if needed.moves:
         moves.table(needed.moves, of, lambda move: words.why(experiment, needed, move))
         st.caption(coded(f"{words.time_source(needed.collectives, of)} {words.NEEDED}"))

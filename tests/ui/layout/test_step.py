@@ -2,9 +2,10 @@
 
 import pytest
 
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, bytes_text
 from spmd_core.experiment import layout_of, link, parse_experiment, read_pasted
 from spmd_lab.ui.charts import together
+from spmd_lab.ui.charts.layout_words import guess_text
 from spmd_lab.ui.layout import paste, placing, product
 from tests.ui import opened
 
@@ -205,3 +206,19 @@ def test_an_array_in_host_memory_offers_its_copy():
         return [each for each in screen.get("page_link") if "Stream it" in each.proto.label]
 
     assert offers(in_host) and not offers(parse_experiment(spec))
+
+
+def test_a_product_has_the_bytes_of_a_device_as_its_figure(data_folder):
+    screen = opened("layout", experiment=link.encode(STEP))
+    (figure,) = (each.proto.body for each in screen.get("html") if "figure" in each.proto.body)
+    held = [layout_of(STEP, name).shard_bytes(STEP.dtype) for name in ARRAYS]
+    assert f">{bytes_text(sum(held))} " in figure
+    assert all(
+        f"{name} {bytes_text(each)}" in figure for name, each in zip(ARRAYS, held, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seconds", [1.87e-4, 0.0414, 3.3])
+def test_a_guess_has_one_digit(seconds):
+    number, _ = guess_text(seconds).split()
+    assert len(number.strip("0").replace(".", "")) == 1

@@ -30,10 +30,12 @@ if st.query_params.get(choices.SHOWN) == "serving":
     served.show(share)
     st.stop()
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
+head.title(sweep.question_shown(), width="stretch")
+finding = st.container(key="finding")
 with st.sidebar:
     sweep.choose()
     of_sweep = st.container()
-    fields = plan_inputs.predict_fields(has_chips=not sweep.scales())
+    fields = plan_inputs.predict_fields(not sweep.scales(), finding)
 experiment, refusal = state.edit("predict", fields)
 refusal = refusal or question.number_refusal()
 variant.note(experiment)
@@ -50,7 +52,6 @@ at_work, file = live.is_at_work(run), None
 missing = compiler_refusal(experiment.target)
 swept = not (one or misfit)
 with head:
-    st.title(sweep.question_shown(), width="stretch")
     downloads = st.container(width="content")
     label, kind = ("Recompile", "secondary") if result else ("Compile", "primary")
     pressed = not swept and st.button(
@@ -92,7 +93,7 @@ elif status and result:
         prediction.numbers(result, chosen, when, *rows)
         prediction.details(result, chosen)
         if experiment.plan:
-            run_answer.others(experiment.plan)
+            run_answer.others(experiment.plan, result.strategies[chosen].prediction)
         remedies.draw(result, [chosen])
     labels.draw(status.run)
     variant.draw(experiment)

@@ -40,7 +40,7 @@ _BEST = {  # of the best row, of one that needs so many times as much, and of on
     "dollars": ("cheapest", "× the dollars", "as cheap"),
 }
 _MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
-_MAY_MISS, _UNPRICED = f", {MAY_MISS}", "no price"
+_MAY_MISS, _UNPRICED, _MAY_NOT_FIT = f", {MAY_MISS}", "no price", ", may not fit"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
 _MOST_ALIKE = 1.25
 
@@ -182,9 +182,11 @@ def _not_met(answer: TrainingAnswer) -> str:
 
 
 def budget_words(run: TrainingCost, budget: float) -> str:
-    """Returns what becomes of a budget; of a run that costs more with the tokens that it pays for."""
-    money, paid = money_text(budget), _paid_tokens(run, budget)
-    return f"over {money}, which pays for {paid}" if paid else f"within {money}"
+    """Returns the tokens that a budget pays for of a run that costs more, in a sentence; "" of one that
+    it pays.
+    """
+    paid = _paid_tokens(run, budget)
+    return f"{money_text(budget)} pays for {paid}." if paid else ""
 
 
 def _paid_tokens(run: TrainingCost, budget: float) -> str:
@@ -256,7 +258,7 @@ def mark_of(least: float, most: float) -> str:
 
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     doubt = _MAY_MISS if row.run and row.meets and answer.question.may_miss(row.run) else ""
-    return _verdict(answer, row) + doubt
+    return _verdict(answer, row) + doubt + _MAY_NOT_FIT * bool(row.run and not row.is_sure)
 
 
 def _verdict(answer: TrainingAnswer, row: TrainingRow) -> str:

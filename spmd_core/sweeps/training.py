@@ -121,6 +121,11 @@ class TrainingRow:
     plans: int = 0
     pipelines: int = 0
 
+    @property
+    def is_sure(self) -> bool:
+        """True if all of the interval of its memory fits."""
+        return self.step is not None and self.step.fit == "fits"
+
 
 @dataclass(frozen=True)
 class TrainingAnswer:
@@ -146,13 +151,15 @@ class TrainingAnswer:
 
     @cached_property
     def ordered(self) -> tuple[TrainingRow, ...]:
-        """Rows that meet the question, the best first, then those that miss it, then those without a
-        run.
+        """Rows that meet the question, the best first, then those that miss it, the nearest to it
+        first, then those without a run.
         """
+        missed = "dollars" if self.question.budget else "days"
 
         def key(row: TrainingRow) -> tuple[float, ...]:
-            is_unknown = self.by == "dollars" and not row.price
-            measured = (measure(row, by) for by in (self.by, "days") if row.run)
+            first = self.by if row.meets else missed
+            is_unknown = first == "dollars" and not row.price
+            measured = (measure(row, by) for by in (first, "days") if row.run)
             return (row.run is None, not row.meets, is_unknown, *measured)
 
         return tuple(sorted(self.rows, key=key))

@@ -18,7 +18,7 @@ from spmd_lab.ui.shell import attempt, done, refusal, reported
 
 _BUTTONS = {
     "compare": "Run",
-    "predict": "Predict",
+    "predict": "Compile",
     "layout": "Place it on devices",
     "collectives": "Measure",
     "programs": "Run",

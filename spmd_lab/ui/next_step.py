@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import CONFIRM, confirmation, gain_words
-from spmd_core.base import bytes_text, capital, change_text, even_seconds, mesh_text
+from spmd_core.base import bytes_text, capital, change_text, mesh_text
 from spmd_core.plan import Plan
 from spmd_core.results import Next, Result
 from spmd_core.terms import chip_title
@@ -93,10 +93,9 @@ def _label(offered: Next, plan: Plan | None, change: str) -> str:
     near = offered.experiment.plan
     short = _short(capital(change))
     if offered.takes_s and plan and near:
+        # of both estimates: the screen that it opens has an estimate alone, this one may be compiled
         tokens = "" if near.tokens == plan.tokens else " for as many tokens"
-        ends = offered.takes_s / (1 - offered.number), offered.takes_s
-        takes = change_text(*map(even_seconds, ends))
-        return f"Try this plan: {takes} estimated{tokens}"
+        return f"Try this plan: {offered.number:.1%} less time{tokens}, estimated"
     if offered.rule == "does_not_fit":
         return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
     if offered.rule == _LARGER and near:

@@ -288,8 +288,8 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     beside = opened("history", runs=",".join(stops[0].runs))
     assert "A faster plan than fsdp=16: " in read(beside)
     plan = next(label for label in labels(beside) if "Try this plan: " in label)
-    was, takes = map(float, re.findall(r"[\d.]+", plan))
-    assert f"{was:g} ms against" in read(beside) and takes < was
+    (saved,) = map(float, re.findall(r"[\d.]+", plan))
+    assert 0 < saved < 100 and "less time" in plan
     # the collectives that the chip waits for over the axis, with their bytes
     slower = next(iter(Lab.open().result(stops[0].runs[1]).strategies.values())).prediction
     over = [each for each in slower.collectives if each.axes == ("tensor",)]

@@ -128,7 +128,9 @@ def _days_axis(answer: TrainingAnswer) -> Spec:
     # labels of the longest bar need the rest, on a phone too
     top = 1.6 * max([answer.question.days or 0.0, *ends])
     scale = {"domain": [0, top], "nice": False}
-    return quantity("days", title=f"days, ├─┤ {RANGE}", axis={"grid": False}, scale=scale)
+    return quantity(
+        "days", title=f"days, estimated, ├─┤ {RANGE}", axis={"grid": False}, scale=scale
+    )
 
 
 def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
@@ -150,6 +152,7 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         words = [f"{number_text(each.run.days.estimate)} days"]
         words[0] += f" on {chips} chips" if differ else ""
         words += {_BEST: [mark], ABOUT_EVEN: [even_mark(answer)]}.get(mark, [])
+        words += [] if each.is_sure else ["may not fit"]
         yield {
             "row": name,
             "days": each.run.days.estimate,
@@ -158,7 +161,7 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
             "end": max(each.run.days.high, answer.question.days or 0.0),  # right of the deadline
             "dollars": each.run.money,
             "mark": mark,
-            "name": f"{chips} {name}",
+            "name": f"{chips} {name}" + ("" if each.is_sure else ", may not fit"),
             "label": ", ".join(words),
             "money": money_text(each.run.money),
         }
@@ -169,7 +172,7 @@ def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
         1.15 * max(cast(float, row[name]) for row in rows) for name in ("dollars", "high")
     )
     x = quantity("dollars", title="dollars", axis={"format": "$~s"}, scale={"domain": [0, right]})
-    y = quantity("days", title=f"days, ├─┤ {RANGE}", scale={"domain": [0, top]})
+    y = quantity("days", title=f"days, estimated, ├─┤ {RANGE}", scale={"domain": [0, top]})
     front = [row for row in rows if row["mark"] != _OTHER]
     line = {
         "type": "line",

@@ -13,22 +13,6 @@ from spmd_lab.ui.cards import query
 from spmd_lab.ui.markdown import coded, plain
 
 
-def offer(plan: Plan, estimate: Prediction) -> None:
-    """What to change so that a plan fits, and a link that opens it; nothing where it fits."""
-    if estimate.fits:
-        return
-    nearest = nearest_fit(plan)
-    st.markdown(f":material/lightbulb: {plain(nearest_words(plan, nearest))}")
-    if nearest and (parameters := query(nearest.experiment)):
-        st.page_link(
-            "pages/predict.py",
-            label="Open that plan",
-            icon=":material/arrow_forward:",
-            query_params=parameters,
-            width="content",
-        )
-
-
 def offer_context(plan: Plan) -> None:
     """A link that opens the plan with as many tokens a step, in sequences that its model sees."""
     if not plan.beyond_context:

@@ -3,6 +3,7 @@
 import math
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.plan import (
@@ -76,13 +77,14 @@ _SCALED = tuple(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for
 _FIRST = ("remat", "device_order")  # beside the model; the others are folded
 
 
-def predict_fields(has_chips: bool = True) -> Form:
+def predict_fields(has_chips: bool = True, answer: DeltaGenerator | None = None) -> Form:
     """Draw every field of the screen, the number of chips only where `has_chips`; their values: a model's question, and all else behind *Change
-    the plan*. A change that changes other fields draws the screen again.
+    the plan*. A change that changes other fields draws the screen again; `answer` has the progress of
+    one that takes seconds.
     """
     draft, model = state.draft(SCREEN), None
     if is_model := named_axes(draft["workload"]):
-        model = question.fields((*model_names(), *_SCALED), _model_words, has_chips)
+        model = question.fields((*model_names(), *_SCALED), _model_words, has_chips, answer)
     key = "fields:plan" if is_model else "fields:program"
     with forms.fold(SCREEN, "Change the plan", key, ":material/tune:", is_open=not is_model):
         name = inputs.choice_input(

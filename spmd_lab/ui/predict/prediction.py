@@ -124,7 +124,8 @@ def _estimate(plan: Plan) -> None:
         run_answer.ways(plan)
     else:
         counted = cards.how_sure(run_answer.card(plan, estimate))
-        nearest.offer(plan, estimate)
+        if estimate.fit != "fits":
+            run_answer.ways(plan)
         run_answer.find_best(plan)
         nearest.offer_without_rings(plan, estimate)
     shown = estimate.facts if estimate.facts and estimate.is_timed else ()

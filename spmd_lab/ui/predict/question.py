@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import experiment_of, parse_experiment
@@ -38,9 +39,10 @@ _LINKED = {
 
 
 def from_query() -> None:
-    """Takes tokens, deadline and budget out of a link, once."""
-    for each in _LINKED.values():
-        each.from_query()
+    """Takes tokens, deadline and budget out of a link, once. A limit without a plan begins its search."""
+    taken = [name for name, each in _LINKED.items() if each.from_query()]
+    if limit()[0] in taken and not {"experiment", "run"} & {*st.query_params}:
+        state.set_aside(SCREEN, "asked", (state.aside(SCREEN, "linked"), "", ()))
 
 
 def tokens() -> float:
@@ -73,20 +75,22 @@ def limit() -> tuple[str, float | None]:
     return _CHIPS, None
 
 
-def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool = True) -> str:
+def fields(
+    models: tuple[str, ...],
+    words: Callable[[str], str],
+    has_chips: bool = True,
+    answer: DeltaGenerator | None = None,
+) -> str:
     """Draws the question, and returns the model. Another kind or number of chips, deadline or budget
-    draws the screen again with its plan. Without `has_chips` other fields ask for these.
+    draws the screen again with its plan, after a line of progress in `answer`. Without `has_chips`
+    other fields ask for these.
     """
     draft = state.draft(SCREEN)
     state.set_aside(SCREEN, "number", None)
     now = draft["options"].get("model", models[0])
     model = inputs.choice_input(SCREEN, "model", "Model", models, now, words=words)
     if not has_chips:
-        _number("tokens", "Tokens (billions)", _TOKENS_E9, 100.0, _LEAST_E9)
-        kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
-        if chosen in CHIPS and chosen != kind:
-            target = nearest_of_chips(chosen, _chips(draft, kind)).target
-            topology_fields.redraw(SCREEN, drafts.moved(draft, target))
+        _tokens_and_kind(draft)
         return model
     left, right = st.columns(2, gap="small")
     with left:
@@ -106,9 +110,23 @@ def fields(models: tuple[str, ...], words: Callable[[str], str], has_chips: bool
         chips = _limit_field(by, chosen, _chips(draft, kind))
     if has_price():
         price.field(chosen)
-    searched = (by, model, tokens(), limit(), tuple(price.by_kind().items()))
-    _follow(draft, model, (kind, chosen), (by, chips, model) if chips else searched)
+    given = (by, chips, model) if chips else (by, model, *_searched())
+    with answer or st.container():
+        _follow(draft, model, (kind, chosen), given)
     return model
+
+
+def _tokens_and_kind(draft: Form) -> None:
+    """Draws the question without its limit. Another kind draws the screen again with its topology."""
+    _number("tokens", "Tokens (billions)", _TOKENS_E9, 100.0, _LEAST_E9)
+    kind, chosen = topology_fields.kind_field(SCREEN, draft["target"])
+    if chosen in CHIPS and chosen != kind:
+        target = nearest_of_chips(chosen, _chips(draft, kind)).target
+        topology_fields.redraw(SCREEN, drafts.moved(draft, target))
+
+
+def _searched() -> tuple[Any, ...]:
+    return tokens(), limit(), tuple(price.by_kind().items())
 
 
 def _limit_field(by: str, kind: str, now: int) -> int | None:
@@ -193,7 +211,8 @@ def _follow(draft: Form, model: str, kinds: tuple[str | None, str], given: tuple
     rounded = (chips, chosen, near.chips) if by_chips and near.chips != chips else None
     state.set_aside(SCREEN, "nearest", rounded)
     if not (by_chips and _is_meshed(draft)):
-        with contextlib.suppress(RequestError):
+        what = f"Finding the plan for the {_KNOWN[given[0]]} on {chip_title(chosen)}…"
+        with contextlib.suppress(RequestError), st.spinner(plain(what)):
             (row,) = answer_of(state.experiment(SCREEN).plan, model, (chosen,), near.chips).rows
             if row.plan:
                 fill(row.plan)

@@ -60,18 +60,17 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     each = price.by_kind().get(kind)
     run = training_run(shown, plan, question.tokens(), each)
     assert run is not None
-    verb = "Fits" if shown.compiled else shown.fit.capitalize()
-    chips = f"{plan.topology.chips:,} {chip_title(kind)}"
-    kept, is_kept = _limit_words(run)
-    parts = (f"{verb} on {chips}", kept, bound_by(shown))
-    answer = plain(f"{', '.join(filter(None, parts))}.")
-    headline = answer if is_kept and verb != "May not fit" else f":red[{answer}]"
+    verdict, is_kept, more = _verdict(plan, shown, run)
+    answer = plain(f"{verdict}.")
+    headline = answer if is_kept else f":red[{answer}]"
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
-    where, mesh, step, time, *dollars, _ = five_figures(plan, shown, run, each)
+    if more:
+        st.markdown(plain(more))
+    where, mesh, step, time, *dollars, bound = five_figures(plan, shown, run, each)
     time = time._replace(title=f"For {tokens_text(question.tokens())}")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
-    of = [mesh, batch_figure(plan), Figure("Remat", plan_policy(plan))]
-    if shown.mfu_causal:
+    of = [mesh, batch_figure(plan), Figure("Remat", plan_policy(plan)), bound]
+    if shown.mfu_causal and "MFU" not in bound.more:
         of.append(Figure("Causal MFU", f"{shown.mfu_causal:.1%}"))
     draw_figures([time, *dollars, step, held_figure(shown)], of)
     st.html(shares.split_bar(predictions.parts(shown), "Time of a step"))
@@ -151,17 +150,28 @@ def held_figure(shown: Prediction) -> Figure:
     )
 
 
-def _limit_words(run: TrainingCost) -> tuple[str, bool]:
-    """Returns what becomes of the deadline or the budget, and whether it is kept; "" without one."""
+def _verdict(plan: Plan, shown: Prediction, run: TrainingCost) -> tuple[str, bool, str]:
+    """Returns the headline of a plan that has a time, False where it may not fit or misses its limit,
+    and what a reader has to know of the limit beside it.
+    """
+    chips = f"on {plan.topology.chips:,} {chip_title(plan.topology.chip.generation)}"
     by, value = question.limit()
-    if value is None:
-        return "", True
-    if by == "days":
+    answer, is_kept, more = f"Fits {chips}", True, ""
+    if value is not None and by == "days":
         verdict = deadline_verdict(run, value)
-        return f"{verdict} {deadline_text(value)}", verdict != "misses"
-    if run.money is None:
-        return f"{money_text(value)} needs a price per chip-hour", True
-    return budget_words(run, value), run.money <= value
+        answer = f"{verdict.capitalize()} {deadline_text(value)} {chips}"
+        is_kept = verdict != "misses"
+    elif value is not None and run.money is None:
+        more = f"{money_text(value)} needs a price per chip-hour."
+    elif value is not None and run.money is not None:
+        is_kept = run.money <= value
+        answer += f" within {money_text(value)}"
+        if not is_kept:
+            answer, more = f"Costs over {money_text(value)} {chips}", budget_words(run, value)
+    if shown.fit == "may not fit":
+        more = f"{answer} if it fits." if value is not None else ""
+        answer, is_kept = f"May not fit {chips} by its sizes", False
+    return answer, is_kept, more
 
 
 def known_by(plan: Plan, compiled: Prediction) -> None:
@@ -189,9 +199,10 @@ def draw_filled(table: Table | Mapping[str, Sequence[str]]) -> None:
     draw_table(frame.loc[:, [bool({*frame[name]} - {"–", ""}) for name in frame]])
 
 
-def others(plan: Plan) -> Callable[[str], None] | None:
-    """Draws the question with other attention over `context`, then on other chips: the answer, a
-    picture, a table, a button for each. Returns what draws the button of its file, for who sends it.
+def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], None] | None:
+    """Draws the question with other attention over `context`, then on other chips, all estimated: the
+    answer, a picture, a table, a button for each; beside them what the plan `compiled` to. Returns
+    what draws the button of its file, for who sends it.
     """
     _over_context(plan)
     with st.container(key="other-chips"):
@@ -199,12 +210,10 @@ def others(plan: Plan) -> Callable[[str], None] | None:
         with right:
             if not question.has_price():
                 price.field(plan.topology.chip.generation)
-        try:
-            answer = question.answer_of(plan)
-        except RequestError as error:
-            left.caption(plain(as_sentence(str(error))))
+        with left:
+            answer = _compared(plan, compiled)
+        if answer is None:
             return None
-        left.subheader(plain(training_headline(answer)), anchor=False)
         timed = [row for row in answer.ordered if row.run]
         if timed:
             st.vega_lite_chart(
@@ -225,6 +234,25 @@ def others(plan: Plan) -> Callable[[str], None] | None:
     return lambda sender: exports.download(
         "Report", lambda: html_text(page), name, "To read.", f"{name} from {sender}"
     )
+
+
+def _compared(plan: Plan, compiled: Prediction | None) -> TrainingAnswer | None:
+    """Draws the headline of the comparison of chips, and what the plan compiled to; None without one."""
+    kind = plan.topology.chip.generation
+    try:
+        with st.spinner("Comparing kinds of chip…"):
+            answer = question.answer_of(plan)
+    except RequestError as error:
+        st.caption(plain(as_sentence(str(error))))
+        return None
+    cards.headline(plain(training_headline(answer)), "Estimated")
+    price_of = price.by_kind().get(kind)
+    run = training_run(compiled, plan, question.tokens(), price_of) if compiled else None
+    if compiled and run:
+        name, takes = chip_title(kind), days_text(run.days.estimate)
+        held = bytes_text(compiled.memory_bytes.peak)
+        st.caption(plain(f"Estimates of all, to compare. {name} compiled: {takes}, {held}."))
+    return answer
 
 
 def _over_context(plan: Plan) -> None:

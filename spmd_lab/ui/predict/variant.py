@@ -69,14 +69,9 @@ def changed(experiment: Experiment) -> None:
     before = state.before_change(_SCREEN)
     if before is None or not before.plan or not experiment.plan:
         return
-    both, basis = predictions(before, experiment)
-    assert both is not None
-    ends = zip(both, (before.plan, experiment.plan), strict=True)
-    words = ", ".join(starmap(change_text, zip(*(_ends(*each) for each in ends), strict=True)))
     was, now = names_of([before.to_json(), experiment.to_json()])
     with st.container(horizontal=True, vertical_alignment="center", key="before-now"):
-        how = basis.removeprefix("Both ").removesuffix(".")
-        line = f"**Before → now**, {plain(f'{how}: {words} per device.')}"
+        line = f"**Before → now**, {plain(_change_words(before, experiment))}"
         what = f"{was} → {now}"
         if len(what) <= _SHORT:
             st.markdown(f"{line}  \n:small[{plain(what)}]")
@@ -93,6 +88,24 @@ def changed(experiment: Experiment) -> None:
             help=plain(f"Back to {was}."),
             on_click=_undo,
         )
+
+
+def _change_words(before: Experiment, now: Experiment) -> str:
+    """Returns days, dollars and memory of two plans as the screen shows them; of one that is compiled
+    and one that is not, also the days of both as estimated.
+    """
+    assert before.plan and now.plan
+    plans = before.plan, now.plan
+    compiled = _compiled(before), _compiled(now)
+    estimates = estimate_step(before.plan), estimate_step(now.plan)
+    shown = [made or rough for made, rough in zip(compiled, estimates, strict=True)]
+    words = ", ".join(starmap(change_text, zip(*map(_ends, shown, plans), strict=True)))
+    was, takes = ("compiled" if made else "estimated" for made in compiled)
+    line = f"{change_text(was, takes)}: {words} per device."
+    if was == takes:
+        return line
+    (was, *_), (takes, *_) = map(_ends, estimates, plans)
+    return f"{line} Both estimated: {change_text(was, takes)}."
 
 
 def _ends(prediction: Prediction, plan: Plan) -> tuple[str, str, str]:

@@ -12,16 +12,17 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from spmd_core.answers import training_table, ways_headline
 from spmd_core.base import bytes_text
-from spmd_core.experiment import link, parse_experiment
+from spmd_core.experiment import experiment_of, link, parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.lab import Lab
 from spmd_core.machine import absent
 from spmd_core.plan import AXES_LINES, MESH_AXES, get_model, models
 from spmd_core.search import link as search_link
 from spmd_core.search.neighborhood import Policy
-from spmd_core.sweeps import TrainingQuestion, train, training_run
-from spmd_core.terms import cost_of, money_text
+from spmd_core.sweeps import TrainingQuestion, train, training_run, ways_out
+from spmd_core.terms import chip_title, cost_of, money_text
 from spmd_core.time import estimate_step
 from spmd_core.words.predictions import PEAKS_WORDS
 from spmd_core.workloads import DEFAULT_SPEC
@@ -139,6 +140,24 @@ def test_a_plan_that_fits_is_one_click_away_and_takes_what_its_row_says(opened):
         assert f"{verdict}{row['Chips']} v5e" in headings(opening)
 
 
+def test_a_plan_that_may_not_fit_has_ways_out_and_is_marked_among_chips(opened):
+    large = MODEL.vary(
+        target="tpu:v5e:8x16",
+        mesh={"fsdp": 128},
+        dims={"batch": 512, "sequence": 8192},
+        options={"model": "mixtral-8x7b", "remat": "full"},
+    )
+    (row,) = train(
+        TrainingQuestion(large.plan.to_json(), 1e12, large.plan.batch, ("v5e",), 128)
+    ).rows
+    assert row.step.fit == "may not fit" and row.plan
+    screen = opened(experiment=link.encode(experiment_of(row.plan)))
+    assert ":red[May not fit on 128 v5e by its sizes.]" in headings(screen)
+    ways = ways_out(TrainingQuestion(row.plan.to_json(), 1e12, 512, ("v5e",), 128), row.plan)
+    assert ways_headline(row.plan, ways) in headings(screen) and any(w.is_sure for w in ways)
+    assert len([each for each in screen.button if (each.key or "").startswith("way:")]) == len(ways)
+
+
 def test_a_link_shows_its_stored_prediction(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL), run="20260101-000000-abcdef")
     assert errors(screen) == ""
@@ -156,7 +175,7 @@ def test_a_link_shows_its_stored_prediction(opened):
 
 def test_a_prediction_that_is_stored_is_found_without_its_run(opened):
     screen = opened(predicted(), experiment=link.encode(MODEL))
-    assert "Fits on 256 v5e, compute-bound." in headings(screen)
+    assert "Fits on 256 v5e." in headings(screen)
     assert screen.query_params["run"] == "20260101-000000-abcdef"
     assert field(screen, "button", "Recompile").disabled is False
 
@@ -570,9 +589,9 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     shown = figures(screen)
     assert list(shown) == [
         *("For 1T tokens", "Step", "Memory"),
-        *("Plan", "Batch per device", "Remat", "Causal MFU"),  # nobody set it
+        *("Plan", "Batch per device", "Remat", "Bound by"),  # nobody set it
     ]
-    assert "Fits on 256 v5e, compute-bound." in headings(screen)
+    assert "Fits on 256 v5e." in headings(screen)
     assert shown["Plan"].endswith("| on v5e:16x16")
     (best,) = [each.proto for each in screen.get("page_link") if "best plan" in each.proto.label]
     question = search_link.decode(parse_qs(best.query_string)["search"][0])
@@ -624,7 +643,7 @@ def test_a_deadline_finds_the_plan_and_a_price_its_dollars(data_folder):
     plan = parse_experiment(state_default()).plan
     (row,) = train(TrainingQuestion(plan.to_json(), 1e12, plan.batch, ("v5e",), days=12.0)).rows
     verb = "may miss" if row.run.days.high > 12 else "keeps"
-    assert f"on {row.plan.topology.chips} v5e, {verb} 12 days" in headings(screen)
+    assert f"{verb.capitalize()} 12 days on {row.plan.topology.chips} v5e." in headings(screen)
     assert screen.query_params["days"] in ("12", ["12"])
     field(screen, "selectbox", "TPU or GPU").set_value("h100").run()
     assert "h100" in figures(screen)["Plan found"] and errors(screen) == ""
@@ -699,20 +718,55 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     field(screen, "selectbox", "Size by").set_value("dollars").run()
     assert not screen.exception
     assert any("needs a price per" in each.value for each in screen.caption)
-    assert "Fits on 256 v5e, $1 million needs a price per chip-hour," in headings(screen)
+    assert headings(screen).startswith("Fits on 256 v5e. ")
+    assert "$1 million needs a price per chip-hour." in headings(screen)
     assert field(screen.sidebar, "text_input", "Price per chip-hour ($)"), "beside the budget"
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()
     assert "Fastest within $1 million: " in headings(screen) and errors(screen) == ""
-    assert "v5e, within $1 million" in headings(screen)
+    assert "v5e within $1 million." in headings(screen)
     assert field(screen, "text_input", "Price per chip-hour ($)").value == "v5e=2", "of no other"
     field(screen, "number_input", "Dollars").set_value(1000.0).run()
-    assert re.search(r"over \$1,000, which pays for [\d.]+[BM] tokens, ", headings(screen))
+    assert "Costs over $1,000 on " in headings(screen)
+    assert re.search(r" \$1,000 pays for [\d.]+[BM] tokens\.", headings(screen))
+
+
+@pytest.mark.parametrize(
+    ("query", "by"),
+    [({"dollars": "1000000", "price": "v5e=1.2"}, ("dollars", "Dollars", 1e6)), ({"days": "10"}, ("days", "Days", 10.0))],
+)  # fmt: skip
+def test_a_limit_in_a_link_opens_the_plan_that_it_finds_on_the_screen(data_folder, query, by):
+    linked = screen_opened("predict", **query)
+    screen = screen_opened("predict", **{name: query[name] for name in query if name == "price"})
+    asked(screen, ("selectbox", "Size by", by[0]), ("number_input", *by[1:]))
+    assert figures(linked) == figures(screen)
+    assert headings(linked).partition(".")[0] == headings(screen).partition(".")[0]
+    assert "256 v5e" not in headings(linked)
+    # with a plan it is that plan's link
+    kept = screen_opened("predict", experiment=link.encode(SMALL), **query)
+    assert parse_experiment(state_default()).plan and "on 4,096 v5e" not in headings(kept)
+
+
+def test_the_table_of_chips_marks_a_plan_that_may_not_fit(data_folder):
+    form = {"model": "mixtral-8x7b", "sequence": 8192}
+    answer = train(TrainingQuestion(form, 1e12, 512, ("v5e", "h100"), 128))
+    marks = {
+        row[0].text: row[1].text.endswith(", may not fit") for row in training_table(answer).rows
+    }
+    assert marks == {chip_title(row.kind): row.step.fit == "may not fit" for row in answer.rows}
+    assert {*marks.values()} == {True, False}
+
+
+def test_rows_that_miss_a_deadline_begin_with_the_fastest(data_folder):
+    plan = parse_experiment(state_default()).plan
+    question = TrainingQuestion(plan.to_json(), 1e12, plan.batch, ("v5e", "v5p", "tpu7x"), days=0.1)
+    days = [row.run.days.estimate for row in train(question).ordered]
+    assert days == sorted(days) and len(days) == 3
 
 
 def test_a_missed_deadline_is_red_in_the_headline(data_folder):
     screen = screen_opened("predict")
     asked(screen, BY_DAYS, ("number_input", "Days", 0.1))
-    assert re.search(r":red\[Fits on [\d,]+ v5e, misses 0.1 days", headings(screen))
+    assert re.search(r":red\[Misses 0.1 days on [\d,]+ v5e", headings(screen))
 
 
 @pytest.mark.parametrize(
@@ -824,7 +878,7 @@ def test_a_change_shows_its_days_and_memory_and_is_undone(opened):
     assert ["Before → now" in each.value for each in screen.toast] == [True]
     field(screen, "text_input", "Price per chip-hour ($)").set_value("4.2").run()
     days, dollars, memory = re.search(
-        r"Before → now.*, estimated from their sizes: (.*), (.*), (.* per device)\.", said(screen)
+        r"Before → now.*, estimated: (.*), (.*), (.* per device)\.", said(screen)
     ).groups()
     now = figures(screen)
     assert days.endswith(now["For 1T tokens"].partition("days")[0] + "days")
@@ -847,13 +901,13 @@ def test_undo_takes_back_the_deadline_that_changed_the_plan(data_folder):
     screen = screen_opened("predict", days="30")
     before = figures(screen)
     asked(screen, ("number_input", "Days", 10.0))
-    assert "keeps 10 days" in said(screen) and figures(screen) != before
+    assert "Keeps 10 days" in said(screen) and figures(screen) != before
     press(screen, "Undo")
     assert field(screen, "number_input", "Days").value == 30
-    assert "keeps 30 days" in said(screen) and figures(screen) == before
+    assert "Keeps 30 days" in said(screen) and figures(screen) == before
     asked(screen, ("number_input", "Days", 10.0))
     again = figures(screen)
-    assert again["Plan found"] and "keeps 10 days" in said(screen)
+    assert again["Plan found"] and "Keeps 10 days" in said(screen)
     field(screen, "number_input", "Tokens (billions)").set_value(900.0).run()
     press(screen, "Undo")  # of a change of the plan or of the tokens, whichever was last
     assert field(screen, "number_input", "Days").value == 10

@@ -42,6 +42,7 @@ NOTHING_WORTH = (
 )
 
 
+_TOGETHER = "Measured together"  # in a session of its own, beside the run of the card
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
 HEADING = "What would remove the collectives"
 Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
@@ -70,6 +71,9 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         return
     state, answers = known
     _answers(with_remedies(result, answers), shown)
+    if trial is not None and (partial := trial.partial):
+        st.caption("Tried so far:")
+        _answers(with_remedies(result, partial), shown, is_open=True)
     if trial is not None and trial.problem:
         st.info(plain(f"Not all was tried: {trial.problem}"), icon=":material/info:")
     if state == "done" and not any(answers.get(name) for name in shown):
@@ -259,7 +263,7 @@ def options_table(result: Result, name: str, tried: Sequence[Option]) -> dict[st
     columns = {
         "Option": [each.change for each in rows],
         "Predicted": [_time(each.predicted_s) for each in rows],
-        "Measured": [_time(each.measured_s) for each in rows],
+        _TOGETHER if is_timed else "Measured": [_time(each.measured_s) for each in rows],
         "Verdict": [each.verdict or NONE for each in rows],
     }
     return {each: cells for each, cells in columns.items() if set(cells) != {NONE}}

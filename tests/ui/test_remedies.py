@@ -150,7 +150,7 @@ def test_changes_stand_beside_the_program_and_one_device_by_their_predicted_time
             "Single device",
         ],
         "Predicted": ["4 ms", "2 ms", "5 ms", "–", "–"],
-        "Measured": ["2.6 ms", "2 ms", "–", "–", "–"],
+        "Measured together": ["2.6 ms", "2 ms", "–", "–", "–"],
         "Verdict": [
             "–",
             "1.30× faster (1.20 to 1.40)",

@@ -43,6 +43,7 @@ from spmd_core.words import progress
 from spmd_core.workloads import STRATEGIES
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
+_HURRY = 0.5  # of its seconds, from which on timing what may help comes before compiling others
 _COMPILING = 0.4  # of what a collective takes: timing takes the rest, on devices that are here
 _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
 
@@ -75,7 +76,8 @@ class RemedySearch(Work):
         self._first: dict[str, dict[int, Removal]] = {}
         # as of a search, so that they are out of the way on History
         batch = f"search remedies {result.run}"
-        self._until = inf
+        self._until = self._hurry = inf
+        self._left: Sequence[RemedyTrial] = ()
         self._runs = Batch(lab, asker, batch, lambda: self.is_cancelled)
         self._answers: dict[str, dict[int, Removal]] = {
             name: dict(each) for name, each in (known or {}).items()
@@ -100,7 +102,7 @@ class RemedySearch(Work):
     def run(self) -> Answers:
         """Try the collectives that are worth it, strategy by strategy, the longest first."""
         state, began = "stopped", time.monotonic()
-        self._until = began + self.seconds
+        self._until, self._hurry = began + self.seconds, began + _HURRY * self.seconds
         try:
             work = [
                 (self.result.row(name), each)
@@ -133,6 +135,19 @@ class RemedySearch(Work):
                 self._runs.close()
             self.doing, self.state = "", state
         return self.answers
+
+    @property
+    def partial(self) -> Answers:
+        """What was judged so far of collectives for which the time was too short."""
+        answers: dict[str, dict[int, Removal]] = {}
+        for each in self._left:
+            if (
+                each.judged
+                and set(each.target.numbers) - self._answers.get(each.row.key, {}).keys()
+            ):
+                known = dict.fromkeys(each.target.numbers, each.answer)
+                answers.setdefault(each.row.key, {}).update(known)
+        return answers
 
     @property
     def left_s(self) -> float:
@@ -181,7 +196,8 @@ class RemedySearch(Work):
         while trials and not self._is_ended:
             if first := next((each for each in trials if each.wanted), None):
                 self._compiles(first, first.wanted[0])
-            trials = [each for each in trials if not self._is_answered(each)]
+            self._left = trials
+            self._left = trials = [each for each in trials if not self._is_answered(each)]
             if self._is_ended:
                 return
             wanted = {each.experiment.id for trial in trials for each in trial.wanted}
@@ -199,6 +215,7 @@ class RemedySearch(Work):
                 if candidate.experiment.place.is_absent:
                     return False
                 self._compile_here(trial, candidate)
+            trial.is_hurried = time.monotonic() >= self._hurry
             trial.judge(self._tried(candidate, trial.base.operations is not None))
             if not self._first and (helped := trial.answer).experiment is not None:
                 self._first = {trial.row.key: dict.fromkeys(trial.target.numbers, helped)}

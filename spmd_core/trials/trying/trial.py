@@ -13,13 +13,17 @@ from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, set
 
 @dataclass(slots=True)
 class RemedyTrial:
-    """A target of a row of the result, whose strategy there is `base`, expected to take `expected`."""
+    """A target of a row of the result, whose strategy there is `base`, expected to take `expected`.
+
+    `is_hurried`: what may help is timed before others are compiled, and ends it.
+    """
 
     row: Row
     base: StrategyResult
     target: AlikeCollectives
     expected: ProgramTime
     candidates: Sequence[RemedyCandidate]
+    is_hurried: bool = False
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
     _is_helped: bool = False
@@ -35,7 +39,9 @@ class RemedyTrial:
         judged = len(self._tried)
         is_faster = self._timed is not None and bool(self._timed[1] and self._timed[1].is_faster)
         is_enough = self._is_helped and judged >= MOST
-        return self._is_settled or judged == len(self.candidates) or is_enough or is_faster
+        is_timed = self.is_hurried and self._timed is not None
+        is_all = judged == len(self.candidates)
+        return self._is_settled or is_all or is_enough or is_faster or is_timed
 
     @property
     def wanted(self) -> Sequence[RemedyCandidate]:
@@ -79,10 +85,11 @@ class RemedyTrial:
     @property
     def wants_timed(self) -> RemedyCandidate | None:
         """What is to be timed beside the program, on devices that are here: once the MOST nearest
-        are judged, and once all are.
+        are judged, and once all are; at once where it is hurried.
         """
         is_here = not (self.row.experiment.place.is_absent or self.row.experiment.plan)
-        if not is_here or len(self._tried) not in (MOST, len(self.candidates)):
+        is_due = self.is_hurried or len(self._tried) in (MOST, len(self.candidates))
+        if not is_here or not is_due:
             return None
         candidate = self._doubtful
         return None if self._timed and self._timed[0] is candidate else candidate

@@ -13,7 +13,7 @@ from spmd_core.runs import COMPILING
 from spmd_core.trials import RemedySearch, carried_out, with_remedies
 from spmd_core.trials.remedies import arrays
 from spmd_core.trials.remedies.candidate import AlikeCollectives
-from spmd_core.trials.trying import remedy_search as search_module
+from spmd_core.trials.trying import remedy_search as search_module, trial as trial_module
 from spmd_core.trials.trying.remedy_searches import known, store
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
@@ -147,3 +147,36 @@ def test_what_the_time_leaves_is_tried_by_the_next_one(lab):
         lab, store(lab), result, seconds=0.0, known=further.answers, before=further
     )
     assert again.run() == further.answers and again.state == "done", "nothing is left"
+
+
+def test_time_that_runs_short_is_spent_on_timing_what_may_help(lab, monkeypatch):
+    """Half of the time is over at once: what may help is timed before all are compiled."""
+    monkeypatch.setattr(search_module, "_HURRY", 0.0)
+    timed, judged = [], []
+
+    def beside(search, trial, candidate):
+        timed.append(candidate)
+        judged.append(trial.judged)
+        return
+
+    monkeypatch.setattr(RemedySearch, "_timed", beside)
+    monkeypatch.setattr(trial_module, "doubtful", lambda *given: given[-1][-1].candidate)
+    monkeypatch.setattr(trial_module, "settles", lambda *given: False)
+    search = RemedySearch(lab, store(lab), compiled(lab), seconds=PATIENCE_S)
+    search.run()
+    assert search.state == "done" and judged == [1] and timed and search.partial == {}
+
+
+def test_what_was_judged_of_a_collective_that_the_time_left_is_known(lab, monkeypatch):
+    result = compiled(lab)
+    search = RemedySearch(lab, store(lab), result, seconds=PATIENCE_S)
+    judge = trial_module.RemedyTrial.judge
+
+    def once(trial, tried):
+        judge(trial, tried)
+        search._until = 0.0
+
+    monkeypatch.setattr(trial_module.RemedyTrial, "judge", once)
+    search.run()
+    assert search.state == "stopped" and search.problem and not search.answers.get("auto")
+    assert set(search.partial) == {"auto"} and search.partial["auto"][0].tried

@@ -210,7 +210,9 @@ def test_an_array_in_host_memory_offers_its_copy():
 
 def test_a_product_has_the_bytes_of_a_device_as_its_figure(data_folder):
     screen = opened("layout", experiment=link.encode(STEP))
-    (figure,) = (each.proto.body for each in screen.get("html") if "figure" in each.proto.body)
+    (figure,) = (
+        each.proto.body for each in screen.get("html") if 'class="figure"' in each.proto.body
+    )
     held = [layout_of(STEP, name).shard_bytes(STEP.dtype) for name in ARRAYS]
     assert f">{bytes_text(sum(held))} " in figure
     assert all(

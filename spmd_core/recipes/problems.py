@@ -6,7 +6,6 @@ from typing import Any
 from spmd_core.recipes.recipe import Claims, Expected, Recipe
 
 GROUP = "Problems of large models"
-_TAKES = "1 min"
 
 
 def _plan(
@@ -29,12 +28,11 @@ RECIPES = (
         "Does 70B fit on 64 chips of v5p?",
         GROUP,
         _plan("v5p:4x4x4", {"fsdp": 64}, "llama-3.1-70b", 128, 8192),
-        "The headline: HBM per device against what there is. Under it, what takes the memory.",
+        "The memory bar: HBM per device against what there is, and what takes it.",
         "Parameters, moments and gradients are sharded over all chips, so that they halve when "
         "the chips double. Activations go with the sequences per device, which stay. Where a plan "
         "does not fit, the nearest that does is one click below the headline.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_fits=False),
     ),
     Recipe(
@@ -48,7 +46,6 @@ RECIPES = (
         "move, which shrink with the batch: a small tensor axis wins here. With four times the "
         "tokens per device, fsdp does.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_is_faster=True),
     ),
     Recipe(
@@ -62,7 +59,6 @@ RECIPES = (
         "Then an axis named sequence shards each sequence: memory per device is as before, for an "
         "all-to-all of heads against tokens.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_is_faster=False),
     ),
     Recipe(
@@ -76,7 +72,6 @@ RECIPES = (
         "all-to-all does not. The expert axis takes less memory and, by the estimate, a little "
         "more time: less than the estimate is uncertain by.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_is_faster=False),
     ),
     Recipe(
@@ -90,7 +85,6 @@ RECIPES = (
         "there is HBM. Offloaded, they fit, and cross the host's link in the forward pass and "
         "back: on this chip that takes longer than to compute them again.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_is_faster=False),
     ),
     Recipe(
@@ -103,7 +97,6 @@ RECIPES = (
         "over both slices weights would cross it too, in each layer. What two slices cost beyond "
         "one is mostly that each step waits for the slower of them.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_is_faster=False),
     ),
     Recipe(
@@ -136,7 +129,6 @@ RECIPES = (
         "beside the work of the next layers. The moments of the optimizer (pinned_host in JAX) "
         "are needed all at once, in the update, with nothing beside it, if only once a step.",
         screen="predict",
-        takes=_TAKES,
         shows_moments=True,
         claims=Claims(fits=False, nearest="offload block inputs"),
     ),
@@ -151,7 +143,6 @@ RECIPES = (
         "are not eight times as fast. With eight times the batch MFU stays, but the optimizer "
         "takes fewer, larger steps.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(varied_is_faster=True),
     ),
     Recipe(
@@ -164,7 +155,6 @@ RECIPES = (
         "them, attention kernels run far below the peak of the matrix unit, and matrix products "
         "reach about nine tenths of it. Little is left for communication to give back.",
         screen="predict",
-        takes=_TAKES,
         claims=Claims(),
     ),
 )

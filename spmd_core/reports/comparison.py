@@ -106,7 +106,7 @@ class Compared:
     @property
     def names(self) -> dict[str, str]:
         """What each run is called, by its id: what they have otherwise than the others do where that is
-        short, else the names that people gave them, else their letters.
+        short, else the names that people gave them or their programs, else their letters.
         """
         experiments = [each.summary.experiment for each in self.subjects]
         differing = [
@@ -118,8 +118,13 @@ class Compared:
                 for at in range(len(experiments))
             )
         ]
-        people = [each.summary.labels.name for each in self.subjects]
-        named = [differing, people] if len(self.differences) == 1 else [people, differing]
+        people = [
+            each.summary.labels.name
+            or (experiment.exported.described.name if experiment.exported else "")
+            for each, experiment in zip(self.subjects, experiments, strict=True)
+        ]
+        is_first = len(self.differences) == 1 and not any(each.exported for each in experiments)
+        named = [differing, people] if is_first else [people, differing]
         if any(each.variants for each in experiments):
             named = [people, _beside_study(experiments)]
         short = (

@@ -174,15 +174,19 @@ def hint(experiment: Experiment, is_answered: bool = True) -> None:
         if is_answered:
             if not experiment.what.is_small_program or recipe.is_of_times:  # else it is the answer
                 st.markdown(f"**Look at:** {plain(recipe.look_at)}")
-            st.markdown(f":small[{plain(recipe.why)}]")
-            here = recipe.numbers(variations.variation_of(recipe))
-            for label, line in zip(
-                ("By the estimate", variations.VARIATIONS[recipe.name].words), here, strict=False
-            ):
-                st.markdown(f"**{plain(capital(label))}:** {plain(line)}")
+            with st.expander("Why, and what a change does", key="recipe-why"):
+                _why(recipe)
         else:
             st.caption("Press Run: then it shows what to look at, and why.")
         _neighbors(recipe, before, after)
+
+
+def _why(recipe: Recipe) -> None:
+    st.markdown(f":small[{plain(recipe.why)}]")
+    here = recipe.numbers(variations.variation_of(recipe))
+    labels = ("By the estimate", variations.VARIATIONS[recipe.name].words)
+    for label, line in zip(labels, here, strict=False):
+        st.markdown(f"**{plain(capital(label))}:** {plain(line)}")
 
 
 def _neighbors(recipe: Recipe, before: Recipe | None, after: Recipe | None) -> None:
@@ -354,7 +358,7 @@ def _takes(recipe: Recipe, done: Collection[str]) -> str:
     """Returns how long a recipe takes, on one scale, or that it ran, as Markdown."""
     if recipe.experiment.id in done:
         return ":material/check: Done"
-    if recipe.screen == "layout":
+    if recipe.screen == "layout" or (recipe.screen == "predict" and not recipe.takes):
         return ":material/bolt: At once"
     return f":material/play_arrow: {'A minute' if ' min' in recipe.takes else 'Seconds'}"
 

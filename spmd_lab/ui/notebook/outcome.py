@@ -227,7 +227,8 @@ def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -
     key = f"side-by-side:{compared.baseline.run}"
     if steps := _predicted_steps(compared, ordered):
         of = {compared.names[each.run]: each for each in ordered}
-        _steps(steps, of, key, is_summed)
+        is_open = any(each.verdict == "cannot tell" for each in compared.answers)
+        _steps(steps, of, key, is_summed, is_open)
         return
     judged = {
         (pair.run, pair.row): (pair.interval[0] / pair.ratio, pair.interval[1] / pair.ratio)
@@ -257,6 +258,7 @@ def _steps(
     subjects: Mapping[str, Subject],
     key: str,
     is_summed: bool,
+    is_open: bool = False,
 ) -> None:
     most, other, words_ = differs(steps, lambda row, axis: exposed_words(subjects[row], axis))
     terms = _differences(steps, most, other) if words_ and is_summed else []
@@ -271,7 +273,9 @@ def _steps(
     summed = _sum_words(terms) if terms else ""
     alt = f"{words_} {summed}".strip() or "The parts of each step"
     st.vega_lite_chart(chart, alt=alt, key=key)
-    if summed:
+    if summed and is_open:  # the difference of two estimates is no verdict
+        st.markdown(plain(f"By the estimates alone: {words_} {summed}"))
+    elif summed:
         st.markdown(f"**{plain(words_)}**" if is_drawn else plain(f"{words_} {summed}"))
 
 

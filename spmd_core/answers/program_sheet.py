@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from spmd_core.answers.strategies import communicated, peak_bytes
+from spmd_core.answers.strategies import peak_bytes, sent_bytes
 from spmd_core.base import bytes_text, count_text, number_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import StrategyResult
@@ -54,9 +54,9 @@ class ProgramRow:
         return peak_bytes(self.outcome)
 
     @property
-    def communicated(self) -> int | None:
-        """Bytes per device of all collectives."""
-        return communicated(self.outcome)
+    def sent(self) -> int | None:
+        """Bytes that a device sends."""
+        return sent_bytes(self.outcome)
 
     @property
     def collectives(self) -> int | None:
@@ -85,7 +85,7 @@ PROGRAMS: Sheet[ProgramRow] = Sheet(
         text("Program", lambda row: row.words),
         number("FLOPs", lambda row: row.flops),
         count("Collectives", lambda row: row.collectives),
-        size("Communicated per device", lambda row: row.communicated),
+        size("Sent per device", lambda row: row.sent),
         size("Peak per device", lambda row: row.peak),
     )
 )
@@ -119,7 +119,7 @@ def _apart(one: ProgramRow, other: ProgramRow) -> Iterator[str]:
     ):
         yield f"{count_text(abs(more))} {'more' if more > 0 else 'fewer'} collectives"
     for mine, theirs, what in (
-        (one.communicated, other.communicated, "communicated"),
+        (one.sent, other.sent, "sent"),
         (one.peak, other.peak, "memory"),
     ):
         if mine is not None and theirs is not None and mine != theirs:

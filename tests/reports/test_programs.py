@@ -6,6 +6,7 @@ import pytest
 from bench.exported import written
 from bench.values import result, strategy
 from spmd_core.answers import ProgramRow, programs_table, programs_words
+from spmd_core.answers.strategies import sent_bytes
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import difference_rows
 from spmd_core.lab import Lab
@@ -43,6 +44,7 @@ def of(data, **changes):
 
 def measured(count, peak, **rest):
     collective = {"kind": "all-reduce", "axes": ["x"], "bytes": 2**20, "count": count}
+    collective |= {"group_size": 8}
     return strategy(1e-5, collectives=[collective], memory_bytes={"peak": peak}, **rest)
 
 
@@ -61,7 +63,7 @@ def test_two_programs_differ_and_what_they_compile_to_is_said(data_folder, files
     said = comparison_json(found)["sentences"]
     name = other.exported.described.name
     assert said[-1] == (
-        f"B runs another program (“{name}”) than A: 3 more collectives, 3.0 MiB more communicated, "
+        f"B runs another program (“{name}”) than A: 3 more collectives, 5.2 MiB more sent, "
         "2.0 MiB more memory, 2× the FLOPs."
     )
     assert "of other programs" in found.answers[0].apart
@@ -104,3 +106,15 @@ def test_another_version_of_an_own_function_is_named(tmp_path, monkeypatch):
     assert said.startswith("B runs another version (“mine”, version ")
     assert said.endswith(" of its file) than A, alike in all that is known of both.")
     assert rows[0].flops == 8 * 2 * 8 * 16 * 32
+
+
+@pytest.mark.parametrize("devices", [2, 3, 8])
+def test_an_all_reduce_sends_what_a_reduce_scatter_and_an_all_gather_do(devices):
+    def sends(*kinds):
+        each = {"axes": ["x"], "bytes": 3 * 2**20, "count": 2, "group_size": devices}
+        row = strategy(1e-3, collectives=[each | {"kind": kind} for kind in kinds])
+        return sent_bytes(result({"auto": row}).strategies["auto"])
+
+    assert sends("all-reduce") == sends("reduce-scatter", "all-gather")
+    assert sends("all-gather") == round(6 * 2**20 * (devices - 1) / devices)
+    assert sends("collective-permute") == 6 * 2**20

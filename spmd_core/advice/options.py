@@ -12,7 +12,7 @@ from spmd_core.facts import Change, Predicted, Ratio, Remedy, Removal, TriedChan
 from spmd_core.words import factor_text, headline_ratio
 
 AS_IT_WAS = "As it was"
-_STAYS, _FAILS = "the collective stays", "does not compile"
+_STAYS, _FAILS, _SLOWER = "the collective stays", "does not compile", "predicted slower"
 _TAKES = re.compile(r"[;:] (?:predicted|measured|the best change) ")
 
 
@@ -80,11 +80,15 @@ def options(removal: Removal, base: Experiment) -> tuple[Option, ...]:
         return ()
     timed = removal.measured_s
     first = Option(AS_IT_WAS, before_s, timed.before if timed else None)
-    return (first, *_changes(removal, base, tried, chosen))
+    return (first, *_changes(removal, base, tried, chosen, before_s))
 
 
 def _changes(
-    removal: Removal, base: Experiment, tried: Sequence[TriedChange], chosen: Sequence[Change]
+    removal: Removal,
+    base: Experiment,
+    tried: Sequence[TriedChange],
+    chosen: Sequence[Change],
+    before_s: float,
 ) -> Iterator[Option]:
     def words(each: TriedChange) -> str:
         return change_words(base, each.changes).removeprefix("try ")
@@ -95,7 +99,9 @@ def _changes(
             judged = timed_words(timed, ratio)
             yield Option(capital(words(each)), each.seconds, timed.after, judged)
         elif each.removes:
-            yield Option(capital(words(each)), each.seconds, verdict="not measured")
+            slower = each.seconds is not None and each.seconds > before_s
+            judged = _SLOWER if slower else "not measured"
+            yield Option(capital(words(each)), each.seconds, verdict=judged)
     others = [each for each in tried if not each.removes and each.changes != chosen]
     outcomes = by_key((_FAILS if each.removes is None else _STAYS, words(each)) for each in others)
     for outcome in (_STAYS, _FAILS):

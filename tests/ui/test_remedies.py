@@ -154,7 +154,7 @@ def test_changes_stand_beside_the_program_and_one_device_by_their_predicted_time
         "Verdict": [
             "–",
             "1.30× faster (1.20 to 1.40)",
-            "not measured",
+            "predicted slower",
             "the collective stays",
             "in the run itself",
         ],

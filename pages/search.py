@@ -29,7 +29,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     downloads = st.container(horizontal=True, width="content")
     pressed = (not search or answer.may_begin(search)) and st.button(
         words.AGAIN if search else "Search",
-        type="secondary" if search and search.answer.winner else "primary",
+        type="primary" if answer.is_next(question, search) else "secondary",
         icon=":material/travel_explore:",
         key="search:start",
         disabled=bool(refusal) or at_work,

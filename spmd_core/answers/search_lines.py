@@ -4,6 +4,7 @@ from spmd_core.answers.candidates import best_table, ranking_table
 from spmd_core.search import Answer
 from spmd_core.sheets import sheet_lines
 from spmd_core.surveys import search as words
+from spmd_core.sweeps import none_fits
 from spmd_core.words import fact_words
 
 
@@ -11,7 +12,8 @@ def search_lines(answer: Answer, top: int) -> list[str]:
     """Returns the lines of an answer, with `top` rows of its ranking."""
     printed = [words.search_headline(answer)]
     if answer.winner is None:
-        return [*printed, words.space_words(answer)]
+        near = none_fits(answer)
+        return [*printed, *([words.fits_near_words(near)] if near else []), words.space_words(answer)]
     printed += filter(None, [words.ahead_words(answer)])
     if len(answer.best_by_target) > 1:
         printed += _best_of_each(answer)

@@ -15,6 +15,7 @@ from spmd_core.sweeps.curves import (
 )
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.least_memory import least_memory
+from spmd_core.sweeps.none_fits import NoneFits, none_fits
 from spmd_core.sweeps.runs import (
     Asked,
     cancel,
@@ -66,6 +67,7 @@ __all__ = [
     "LEAST_MFU",
     "MAY_MISS",
     "MOST_CHIPS",
+    "NoneFits",
     "POINTS",
     "PUBLISHED_SPAN",
     "SERVED_SWEPT",
@@ -107,6 +109,7 @@ __all__ = [
     "measure",
     "members",
     "missing_compilers",
+    "none_fits",
     "numbers_of",
     "parse_sweep",
     "point_of",

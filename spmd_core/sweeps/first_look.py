@@ -26,9 +26,10 @@ from spmd_core.sweeps.best_mesh import best_mesh
 
 MOST_LOOKED = 300  # candidates of a target: half a second of estimates
 _MOST_TARGETS = 4  # the largest of each kind of chip
-# sequences per device: one always fits, and eight fill matrix products and links; between them the
-# best mesh may change
+# sequences per device: one fits where any do on few chips, and eight fill matrix products and links;
+# between them the best mesh may change
 _BATCHES = (1.0, 8.0)
+_FEWER = (0.25,)  # where none is sure to fit: large models on many small chips
 _KEPT = 32
 
 
@@ -46,10 +47,7 @@ def first_look(question: AnyQuestion) -> Answer | None:
 def _first_look(code: str) -> Answer | None:
     question = link.decode(code)
     if isinstance(question, ModelQuestion):
-        parts = _parts(question)
-        looked = _apart(_some(part, False) for part in parts)
-        if question.offload and not any(_is_sure(each) for each in looked):
-            looked = _apart(_some(part, True) for part in parts)
+        looked = _looked(question)
     elif question.described:
         return None
     else:
@@ -60,6 +58,29 @@ def _first_look(code: str) -> Answer | None:
     if answer.winner is None and isinstance(question, ModelQuestion):  # others may be sure to fit
         return replace(answer, space=max(len(looked), space_size(question)))
     return answer
+
+
+def _looked(question: ModelQuestion) -> list[Candidate]:
+    """Candidates without offloading, else with it, else of fewer sequences: the first of these with
+    one that is sure to fit, else those of which the most may.
+    """
+    best: list[Candidate] = []
+    for batches in (_BATCHES, _FEWER) if _is_free(question) else (_BATCHES,):
+        parts = _parts(question, batches)
+        for offload in (False, True) if question.offload else (False,):
+            looked = _apart(_some(part, offload) for part in parts)
+            if any(_is_sure(each) for each in looked):
+                return looked
+            best = max(best, looked, key=_many)
+    return best
+
+
+def _many(looked: Sequence[Candidate]) -> tuple[int, int]:
+    return sum(each.is_ranked for each in looked), len(looked)
+
+
+def _is_free(question: ModelQuestion) -> bool:
+    return question.global_batch is None and question.batch_per_device is None
 
 
 def _is_sure(each: Candidate) -> bool:
@@ -78,17 +99,17 @@ def _apart(parts: Iterable[Sequence[Candidate]]) -> list[Candidate]:
     return looked
 
 
-def _parts(question: ModelQuestion) -> list[ModelQuestion]:
-    """The question on the largest topology of each kind of chip, with a small and a larger batch
-    where it is free.
+def _parts(question: ModelQuestion, batches: Sequence[float]) -> list[ModelQuestion]:
+    """The question on the largest topology of each kind of chip, with each of these batches where it
+    is free.
     """
     largest = {each.chip.generation: each.target for each in question.topologies}
-    is_free = question.global_batch is None and question.batch_per_device is None
-    batches = [{"batch_per_device": each} for each in _BATCHES] if is_free else [{}]
+    is_free = _is_free(question)
+    updates = [{"batch_per_device": each} for each in batches] if is_free else [{}]
     return [
-        question.model_copy(update={"chips": (target,)} | batch)
+        question.model_copy(update={"chips": (target,)} | update)
         for target in list(largest.values())[:_MOST_TARGETS]
-        for batch in batches
+        for update in updates
     ]
 
 

@@ -153,6 +153,23 @@ def test_a_search_that_nothing_is_added_to_is_offered_again(lab, monkeypatch):
     until(lambda: second.is_over)
 
 
+@pytest.mark.parametrize("chips", ["v5p:8", "v5e:64", "h100:16"])
+def test_a_question_that_no_plan_fits_has_an_answer_and_its_button_another(lab, begins, chips):
+    search = running.start(lab, begins, None)
+    until(lambda: search.is_over)
+    screen = opened("search", search=encode(begins))
+    assert search.answer.winner.name in said(screen)
+    next(each for each in screen.selectbox if each.label == "Model").set_value("llama-3.1-70b")
+    next(each for each in screen.text_input if each.label == "Chips").set_value(chips).run()
+    text = said(screen)
+    assert "Before:" not in text and "No estimate at once" not in text
+    assert "Nothing fits on" in text or "Nothing is sure to fit on" in text
+    more = screen.button(key="search:more-chips")
+    assert more.label.startswith("Search on ") and f"Fits on {more.label[10:]}:" in text
+    more.click().run()
+    assert "A first look" in said(screen) and "Nothing" not in said(screen)
+
+
 def test_a_bad_link_or_field_is_one_sentence(lab, begins):
     search = running.start(lab, begins, None)  # what the fields begin with
     until(lambda: search.is_over)

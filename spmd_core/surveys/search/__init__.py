@@ -50,6 +50,12 @@ from spmd_core.surveys.search.candidates import (
     why_not,
 )
 from spmd_core.surveys.search.kept import answer_json, candidate_row, kept_candidate, kept_search
+from spmd_core.surveys.search.none_fits import (
+    fits_near_words,
+    more_chips_words,
+    none_fits_headline,
+    why_none_fits,
+)
 
 __all__ = [
     "AGAIN",
@@ -72,6 +78,7 @@ __all__ = [
     "cost_text",
     "cost_title",
     "doing",
+    "fits_near_words",
     "front_words",
     "funnel_words",
     "hours_of_tokens",
@@ -80,8 +87,10 @@ __all__ = [
     "kept_search",
     "known_by",
     "memory_words",
+    "more_chips_words",
     "next_label",
     "next_words",
+    "none_fits_headline",
     "open_words",
     "paid_goal",
     "picked_words",
@@ -100,5 +109,6 @@ __all__ = [
     "time_of_tokens",
     "time_parts",
     "verdict_words",
+    "why_none_fits",
     "why_not",
 ]

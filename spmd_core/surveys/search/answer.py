@@ -20,6 +20,7 @@ from spmd_core.surveys.search.candidates import (
     STAGES,
     called_words,
     is_alone_beside,
+    lead_name,
     memory_words,
     rule_words,
     time_of_tokens,
@@ -478,12 +479,8 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     """Returns the first candidate in a sentence, without its figures: best so far where something
     could still win.
     """
-    first = called_words(winner)
-    if winner.plan is not None:
-        mesh = winner.name.replace(",", " ").partition(" · ")[0]
-        first = f"{mesh}, {numbered(winner.plan.batch, 'sequence')} a step"
     is_open = answer.rivals or answer.open_estimates
-    return f"Best{' so far' * bool(is_open)}: {first}."
+    return f"Best{' so far' * bool(is_open)}: {lead_name(winner)}."
 
 
 def funnel_words(answer: Answer) -> str:

@@ -5,7 +5,15 @@ another.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spmd_core.base import between, bytes_text, capital, number_text, seconds_text, span_text
+from spmd_core.base import (
+    between,
+    bytes_text,
+    capital,
+    number_text,
+    numbered,
+    seconds_text,
+    span_text,
+)
 from spmd_core.facts import Estimate, Ratio, Verdict
 from spmd_core.results import predicted_verdict
 from spmd_core.search import (
@@ -142,6 +150,14 @@ def called_words(candidate: Candidate) -> str:
     named = [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
     sharded = (each.replace(" ", ", ").replace(":", " over ") for each in rest[:1])
     return " · ".join([mesh, *sharded, *named])
+
+
+def lead_name(candidate: Candidate) -> str:
+    """A candidate as a headline names it: `fsdp=8, 64 sequences a step`, without its policy."""
+    if candidate.plan is None:
+        return called_words(candidate)
+    mesh = candidate.name.replace(",", " ").partition(" · ")[0]
+    return f"{mesh}, {numbered(candidate.plan.batch, 'sequence')} a step"
 
 
 def time_words(candidate: Candidate) -> str:

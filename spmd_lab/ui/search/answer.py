@@ -26,13 +26,14 @@ from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
 from spmd_lab.ui.markdown import coded, plain
 from spmd_lab.ui.predict.compiling import roughly
 from spmd_lab.ui.price import PRICE
-from spmd_lab.ui.search import charts, rows
+from spmd_lab.ui.search import charts, none_fits, rows
 from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
 BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
+_FIT = {"yes": "fits", "likely": "may not fit", "unlikely": "may not fit"}  # as a gauge has it
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
@@ -55,6 +56,13 @@ def may_begin(search: Search) -> bool:
     answer = search.answer
     is_offered = words.next_label(answer) == words.AGAIN
     return not (search.is_over and answer.winner) or (answer.is_partial and not is_offered)
+
+
+def is_next(question: AnyQuestion, search: Search | None) -> bool:
+    """Returns True unless the answer offers what comes next: it has a winner, or more chips."""
+    if search:
+        return not (search.answer.winner or none_fits.offers_more(search.answer))
+    return not none_fits.offers_more(first_look(question))
 
 
 @st.fragment(run_every=INTERVAL_S)
@@ -116,6 +124,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
         bytes_text(winner.memory_bytes),
         room,
         ((winner.memory_bytes or 0) / held,) if held else (),
+        _FIT[winner.fits],
     )
     paid = words.paid_goal(goal, bool(price), of_steps)
     cost = Figure(words.cost_title(paid, of_steps), words.cost_text(winner, paid, price))
@@ -150,7 +159,10 @@ def headline(answer: Answer, when: str = "") -> bool:
     """
     winner = answer.winner
     if winner is None:
-        st.error(plain(words.search_headline(answer)), icon=":material/block:")
+        first = answer.ranking[0].candidate if answer.ranking else None
+        may = (_figures(first, answer), _made_of(first)) if first else None
+        if not none_fits.draw(answer, may):
+            st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return False
     with st.container(border=True, key="answer"):
         with st.container(
@@ -164,7 +176,7 @@ def headline(answer: Answer, when: str = "") -> bool:
         elif why := words.ahead_of(answer):
             st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            pressed = _next(answer, winner, is_over=not when, is_stale=when == BEFORE)
+            pressed = _next(answer, winner, is_over=not when)
         with cards.how_sure(badges):
             for sentence in words.how_sure(answer):
                 st.markdown(plain(sentence))
@@ -201,7 +213,7 @@ def _picture(winner: Candidate) -> None:
     st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
 
 
-def _next(answer: Answer, winner: Candidate, is_over: bool, is_stale: bool) -> bool:
+def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
     missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
     further = words.next_words(answer) if is_over else ""
     is_open = bool(further and words.open_words(answer)) and not missing  # not to be taken yet
@@ -216,7 +228,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool, is_stale: bool) -> b
     )
     if is_open and (seconds := _compile_s(answer)):
         st.caption(plain(f"{roughly(seconds)}."), width="content")
-    _open(winner, answer, "open-winner" if is_open or is_stale else "main-link-winner")
+    _open(winner, answer, "main-link-winner" if is_over and not is_open else "open-winner")
     return pressed
 
 
@@ -250,13 +262,12 @@ def ranked(answer: Answer, is_counted: bool = True) -> None:
 def look(question: AnyQuestion) -> bool:
     """What estimates of a few candidates show before anything is searched; False if there are none."""
     answer = first_look(question)
-    if answer is None or not answer.ranking:
+    if answer is None or not (answer.ranking or answer.question.kind == "model"):
         return False
+    headline(answer, when="A first look")
     if answer.winner is None:  # of a few that were looked at
-        st.warning(plain(words.search_headline(answer)), icon=":material/memory:")
         ranked(answer, is_counted=False)
         return True
-    headline(answer, when="A first look")
     ranked(answer)
     fronts(answer)
     return True

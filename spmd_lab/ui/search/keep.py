@@ -60,8 +60,10 @@ def answered(question: AnyQuestion) -> None:
 
 
 def before(kind: str) -> None:
-    """Draws, gray, the answer of that kind that was shown before the fields changed."""
-    last = state.aside(question_inputs.SCREEN, "answered")
+    """Draws, gray, the answer of a computation that was shown before the fields changed: an answer
+    of another model would stay for good.
+    """
+    last = state.aside(question_inputs.SCREEN, "answered") if kind != "model" else None
     search = running.find(lab(), last) if last else None
     if search is None or not search.is_over or search.question.kind != kind:
         st.caption("No estimate at once: *Search* looks through the candidates.")

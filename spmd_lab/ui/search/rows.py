@@ -210,7 +210,8 @@ def _line(row: RankedRow, is_best: bool, base: str) -> str:
     is_open = ' class="open"' if high > 1 + 1e-9 else ""
     ends = f"left:{row.low:.1%};width:{row.high - row.low:.1%}"
     reach = f'<u{is_open} style="{ends}"></u>' if row.span else ""
-    gauge = f'<i class="gauge"><i style="width:{min(1.0, row.filled):.1%}"></i></i>'
+    doubt = " unsure" * (row.candidate.fits != "yes")
+    gauge = f'<i class="gauge{doubt}"><i style="width:{min(1.0, row.filled):.1%}"></i></i>'
     return (
         f'<tr class="row{" first" * is_best}"><th scope="row">{name}<small>{escape(row.policy)}</small></th>'
         f'<td class="bar"><div style="width:{row.end:.1%}">{parts}</div>{reach}</td>'

@@ -13,7 +13,11 @@ def search_lines(answer: Answer, top: int) -> list[str]:
     printed = [words.search_headline(answer)]
     if answer.winner is None:
         near = none_fits(answer)
-        return [*printed, *([words.fits_near_words(near)] if near else []), words.space_words(answer)]
+        return [
+            *printed,
+            *([words.fits_near_words(near)] if near else []),
+            words.space_words(answer),
+        ]
     printed += filter(None, [words.ahead_words(answer)])
     if len(answer.best_by_target) > 1:
         printed += _best_of_each(answer)

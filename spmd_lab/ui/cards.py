@@ -257,9 +257,11 @@ def headline(answer: str, evidence: str = "", words: str = "", about: str = "") 
     return row
 
 
-def how_sure(row: DeltaGenerator) -> DeltaGenerator:
-    """Draws the button that opens what the answer rests on, in the row of its badges."""
-    return row.popover("How sure?", type="tertiary", key="how-sure")
+def how_sure(row: DeltaGenerator, of: str = "") -> DeltaGenerator:
+    """Draws the button that opens what the answer rests on, in the row of its badges; `of`: names
+    an answer that a screen draws beside another.
+    """
+    return row.popover("How sure?", type="tertiary", key=f"how-sure{of and f'-{of}'}")
 
 
 def computed_words(experiment: Experiment) -> str:

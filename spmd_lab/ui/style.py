@@ -309,7 +309,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; }}
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
-.st-key-how-sure {{ margin-top: -0.4rem; }}
+[class*="st-key-how-sure"] {{ margin-top: -0.4rem; }}
 .why {{ --bar: 5rem; width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
 .why :is(th, td) {{ text-align: left; vertical-align: top; font-weight: 400; padding: 0.3rem 1.2rem 0.2rem 0; }}
 .why tr:first-child > * {{ font-size: 0.82rem; color: var(--quiet); padding-bottom: 0; }}

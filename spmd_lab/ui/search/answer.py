@@ -177,7 +177,7 @@ def headline(answer: Answer, when: str = "") -> bool:
             st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, is_over=not when)
-        with cards.how_sure(badges):
+        with cards.how_sure(badges, "search"):
             for sentence in words.how_sure(answer):
                 st.markdown(plain(sentence))
             st.caption(coded(" ".join(map(fact_words, answer.notes))))

@@ -24,10 +24,11 @@ from spmd_core.facts import Bounds, Collective, Estimate, PredictedMemory, Predi
 from spmd_core.lab import Lab
 from spmd_core.results import MemoryBytes, StrategyResult
 from spmd_core.runs.events import Partitioned
+from spmd_core.trials import searches
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.programs import arrays, door, peak, result, treemap
+from spmd_lab.ui.programs import arrays, better, door, peak, result, treemap
 from tests.layers import ROOT
 from tests.ui.predictions import TOO_LARGE, predicted, store
 
@@ -863,6 +864,24 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
     assert "Recompile" in [each.label for each in screen.button]
+
+
+def test_a_search_that_is_over_has_its_card_below_that_of_the_compiled_program(screen, data_folder):
+    taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    experiment = as_exported(taken).vary(target="tpu:v5e:2x4")
+    store(data_folder, predicted(experiment, auto=waits(0.006)))
+    search = searches.start(lab(), better._question(experiment), None)
+    while not search.is_over:
+        time.sleep(0.05)
+    assert search.answer.winner is not None
+    screen.query_params["experiment"] = link.encode(experiment)
+    screen.run()
+    assert not screen.exception and not screen.error
+    assert "Keep searching" in [each.label for each in screen.button]
+    assert (
+        len([each for each in screen.get("popover") if each.proto.popover.label == "How sure?"])
+        == 2
+    )
 
 
 def test_a_mesh_that_the_program_does_not_fit_is_mended_by_its_axis(screen):

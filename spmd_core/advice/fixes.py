@@ -10,7 +10,16 @@ from typing import TypeVar
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Axes, Spec, padded
 from spmd_core.results import StepFinding
-from spmd_core.workloads import VALUE, Finding, Held, Program, batch_rows, device_bytes, findings
+from spmd_core.workloads import (
+    VALUE,
+    Finding,
+    Held,
+    Program,
+    batch_rows,
+    device_bytes,
+    findings,
+    has_all,
+)
 
 COST_TIME = (  # kinds of findings that do
     *("lost_batch", "replicated_batch", "repeated_work", "unused_axis"),
@@ -69,14 +78,21 @@ def unrefuted(specs: Specs, refuted: Collection[Specs]) -> Specs:
 def other_specs(specs: Specs, program: Program) -> Iterator[Specs]:
     """Yields other specs for the arrays of a fix: one of their dims over axes that divide it, those
     first that shard weights, then those of the most devices; `MOST_OTHERS` at most. Arrays of
-    other shapes than the first keep what the fix gives them.
+    other shapes than the first keep what the fix gives them; the optimizer state goes along.
     """
-    first, *_ = patterns = [*specs]
+    first = next(iter(specs))
+    patterns = dict.fromkeys(at for each in specs for at in (each, *_state_of(each, program)))
     shapes = {pattern: _shape(pattern, program) for pattern in patterns}
     alike = [pattern for pattern in patterns if shapes[pattern] == shapes[first]]
     listed = sorted(_one_dim_over(shapes[first], program), key=lambda spec: _rank(spec, program))
     others = (dict(specs) | dict.fromkeys(alike, spec) for spec in listed if spec != specs[first])
     yield from islice(others, MOST_OTHERS)
+
+
+def _state_of(pattern: str, program: Program) -> list[str]:
+    """Returns the groups of the optimizer state of a parameter, of its shape; [] of what is none."""
+    first, *state = program.described.with_state(pattern)
+    return state if first == pattern else []
 
 
 def _shape(pattern: str, program: Program) -> tuple[int, ...]:
@@ -109,6 +125,10 @@ def _mending_arrays(group: Sequence[Finding], program: Program) -> Specs:
         for path in (each.path, *with_it):
             is_alike = of[path].shape == of[each.path].shape
             specs[patterns[path]] = own if is_alike else over_most(of[path].shape, program)
+    for pattern, spec in [*specs.items()]:
+        for state in _state_of(pattern, program):
+            if not has_all(of[program.described.groups[state][0].path].spec or (), spec):
+                specs.setdefault(state, spec)
     is_less = first.meant or held_bytes(program, specs) < held_bytes(program, {})
     return specs if is_less else {}
 

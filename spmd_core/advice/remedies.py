@@ -49,7 +49,8 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
     if last.field == "overrides":
         return _array_words(base, last)
     if last.field == "specs" and not last.name.startswith(VALUE):
-        return f"give `{last.name}` the spec {spec_code(tuple(map(axes_of, last.after)))}"
+        first, state = changes[0], " and its optimizer state" if len(changes) > 1 else ""
+        return f"give `{first.name}`{state} the spec {spec_code(tuple(map(axes_of, first.after)))}"
     if last.field == "specs":
         return f"constrain {listed([value_words(each.name, each.after) for each in changes])}"
     over = {each.name: axes_of(each.after) for each in changes}

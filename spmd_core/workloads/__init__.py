@@ -19,6 +19,7 @@ from spmd_core.workloads.exported.held import (
     device_bytes,
     findings,
     grouped,
+    has_all,
     moving,
     weights_over,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "findings",
     "get_workload",
     "grouped",
+    "has_all",
     "item_bytes",
     "ladder",
     "matches",

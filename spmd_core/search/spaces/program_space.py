@@ -103,7 +103,7 @@ class ProgramSpace:
         for group, leaves in self._described.groups.items():
             if leaves[0].path in self._parameters:
                 for spec in _specs(program.shape(leaves[0]), mesh):
-                    yield "", self._with_state(group, spec)
+                    yield "", tuple((each, spec) for each in self._described.with_state(group))
 
     def _standard(self, mesh: Mesh, rows: Axes, weights: tuple[Axes, ...]) -> Specs:
         """Specs of all groups: the batch's first dim over `rows`, parameters over `weights`: the
@@ -120,15 +120,6 @@ class ProgramSpace:
                 else _largest(shape[:1], (rows,), sizes) + ((),) * (len(shape) - 1)
             )
         return tuple((group, spec) for group, spec in specs.items())
-
-    def _with_state(self, group: str, spec: Spec) -> Specs:
-        owners, patterns = self._described.optimizer, self._described.patterns
-        groups = {
-            patterns[leaf.path]: None
-            for leaf in self._described.arguments
-            if group in (patterns[leaf.path], patterns.get(owners.get(leaf.path, "")))
-        }
-        return tuple((name, spec) for name in groups)
 
     @cached_property
     def _state(self) -> frozenset[str]:

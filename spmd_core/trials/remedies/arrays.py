@@ -8,12 +8,12 @@ from typing import Any
 
 from spmd_core.base import Inexpressible, RequestError
 from spmd_core.experiment import Experiment
-from spmd_core.facts import Change, Collective, LostBatch, LostValue, Step
+from spmd_core.facts import AxisOrigin, Change, Collective, LostBatch, LostValue, Step
 from spmd_core.fields import Axes, Spec, axes_json
 from spmd_core.roofline import TimeModel, closed_form_s, formula_of, least_s, time_model
 from spmd_core.script import program_text
 from spmd_core.trials.remedies.candidate import MOST, MOST_MORE, MOST_VALUES, SUMS, RemedyCandidate
-from spmd_core.workloads import STRATEGIES, VALUE
+from spmd_core.workloads import STRATEGIES, VALUE, Program
 
 BEST_PLACES = 2  # dims that are tried in place of one before other changes are
 _BACKWARD = "transpose("  # in the names of a backward pass, which quotes lines of the forward one
@@ -44,7 +44,7 @@ def candidates(
     origins = list(_origins(base, collective))
     moves = (
         *_constrained(base, batch),
-        *(_with_spec(base, *each) for each in origins),
+        *(_with_specs(base, each) for each in origins),
         *_moves(base, strategy, frozenset(collective.axes)),
         *_constrained(base, [(each,) for each in values_of(base, collective, steps)]),
     )
@@ -52,7 +52,7 @@ def candidates(
         RemedyCandidate(varied, name, changes, closed_form_s(formula, varied, name))
         for varied, name, changes in _expressible(base, moves)
     ]
-    causes = {f"{VALUE}{each.source}" for each in places} | {name for name, _ in origins}
+    causes = {f"{VALUE}{each.source}" for each in places} | {next(iter(each)) for each in origins}
     first = _first(experiment, collective, kept, causes)
     rest = [
         each
@@ -105,25 +105,48 @@ def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Ite
         yield changes, {"specs": given | {each.name: each.after for each in changes}}
 
 
-def _origins(base: Experiment, collective: Collective) -> Iterator[tuple[str, Spec]]:
-    """What put a collective's axes where they are, without them: a pattern of arguments, or the line
-    of a constraint, with its other spec.
+def _origins(base: Experiment, collective: Collective) -> Iterator[dict[str, Spec]]:
+    """What put a collective's axes where they are, with its other specs: a pattern of arguments with
+    these axes on another of its dims, the largest first, then without them, and its optimizer state
+    likewise; or the line of a constraint without them.
     """
     program = base.exported
     for origin in (*collective.origin, *collective.against) if program else ():
-        left = tuple(tuple(a for a in dim if a not in collective.axes) for dim in origin.spec)
-        if left == origin.spec:
-            continue
-        if origin.kind == "constraint" and origin.source:
-            yield f"{VALUE}{origin.source}", left
-        elif program and origin.kind == "argument":
-            yield program.described.patterns.get(origin.name, origin.name), left
+        axes = tuple(axis for dim in origin.spec for axis in dim if axis in collective.axes)
+        if axes and origin.kind == "constraint" and origin.source:
+            yield {f"{VALUE}{origin.source}": _moved(origin.spec, axes, None)}
+        elif axes and program and origin.kind == "argument":
+            yield from _with_state(program, origin, axes)
 
 
-def _with_spec(base: Experiment, name: str, after: Spec) -> Move:
+def _with_state(program: Program, origin: AxisOrigin, axes: Axes) -> Iterator[dict[str, Spec]]:
+    held = {each.leaf.path: each for each in program.arguments()}
+    group = program.described.patterns.get(origin.name, origin.name)
+    firsts = [
+        (each, program.described.groups.get(each)) for each in program.described.with_state(group)
+    ]
+    own = {each: (leaves and held[leaves[0].path].spec) or origin.spec for each, leaves in firsts}
+    shape = held[origin.name].shape if origin.name in held else ()
+    parts = math.prod(dict(program.mesh)[axis] for axis in axes)
+    sizes = sorted(enumerate(shape), key=lambda each: -each[1])
+    free = [at for at, size in sizes if not origin.spec[at] and size % parts == 0]
+    for place in (*free, None):
+        yield {each: _moved(spec, axes, place) for each, spec in own.items()}
+
+
+def _moved(spec: Spec, axes: Axes, place: int | None) -> Spec:
+    """Returns a spec without axes, or with them on one of its dims alone."""
+    left = [tuple(axis for axis in dim if axis not in axes) for dim in spec]
+    if place is not None:
+        left[place] = (*left[place], *axes)
+    return tuple(left)
+
+
+def _with_specs(base: Experiment, specs: Mapping[str, Spec]) -> Move:
     given = {each: _spec(spec) for each, spec in base.specs}
-    change = Change(field="specs", name=name, after=_spec(after))
-    return (change,), {"specs": {name: change.after} | given | {name: change.after}}
+    after = {name: _spec(spec) for name, spec in specs.items()}
+    changes = tuple(Change(field="specs", name=name, after=to) for name, to in after.items())
+    return changes, {"specs": after | {k: v for k, v in given.items() if k not in after}}
 
 
 def values_of(

@@ -141,6 +141,19 @@ class Described(Frozen):
         """Path of a leaf of the optimizer's state -> path of the parameter that it belongs to."""
         return owners(self.state)
 
+    def with_state(self, group: str) -> tuple[str, ...]:
+        """Returns the pattern of a group of arguments, then those of its optimizer state of the same
+        shape; of a group of the state those of its parameters. Others alone.
+        """
+        if group not in self.groups:
+            return (group,)
+        first = self.groups[group][0]
+        owner = self.optimizer.get(first.path, first.path)
+        there = [owner, *(path for path, of in self.optimizer.items() if of == owner)]
+        alike = [path for path in there if self.leaves[path].sizes == first.sizes]
+        used = dict.fromkeys(self.patterns[path] for path in alike)
+        return tuple(each for each in used if each in self.groups)
+
     @cached_property
     def parameters(self) -> tuple[Leaf, ...]:
         """The state but for what the optimizer keeps."""

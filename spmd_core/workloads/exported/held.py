@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Literal
 
 from spmd_core.base import by_key
@@ -436,16 +437,17 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
         each, of = held[path], held[owner]
         if (
             None not in (each.spec, of.spec)
-            and not _has_all(each.spec or (), of.spec or ())
+            and not has_all(each.spec or (), of.spec or ())
             and each.bytes >= SMALLEST
         ):
             total = each.bytes_per_device or 0
             yield Finding("rule", path, total, (owner,), each.spec, of.spec)
 
 
-def _has_all(spec: Spec, least: Spec) -> bool:
-    """Whether each dim has the axes of another spec: state over more axes, as of ZeRO, is meant."""
-    return all({*one} <= {*other} for one, other in zip(least, spec, strict=True))
+def has_all(spec: Spec, least: Spec) -> bool:
+    """Returns True if each dim has the axes of another spec: state over more axes, as of ZeRO, is meant."""
+    dims = zip_longest(least, spec, fillvalue=())
+    return all({*one} <= {*other} for one, other in dims)
 
 
 def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> bool:

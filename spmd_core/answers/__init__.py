@@ -57,8 +57,8 @@ from spmd_core.answers.serving_sheet import (
 from spmd_core.answers.strategies import (
     STRATEGIES,
     StrategyRow,
-    communicated,
     peak_bytes,
+    sent,
     strategies_table,
     strategy_rows,
 )
@@ -123,7 +123,6 @@ __all__ = [
     "ceiling_figures",
     "chosen_for",
     "collectives_table",
-    "communicated",
     "compiled_steps",
     "context_headline",
     "copies_figure",
@@ -149,6 +148,7 @@ __all__ = [
     "ranking_table",
     "samples_table",
     "search_lines",
+    "sent",
     "series_table",
     "served_chips",
     "served_mesh",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from spmd_core.answers.strategies import communicated, peak_bytes
+from spmd_core.answers.strategies import peak_bytes, sent
 from spmd_core.base import bytes_text, count_text, scaled_text
 from spmd_core.results import Result, StrategyResult, best_rows
 from spmd_core.sheets import NONE
@@ -43,7 +43,7 @@ def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
         Cause(title, tuple(_words(row, amount, words) for row in rows), _shares(amounts))
         for title, amount, words in (_CAUSES if any(map(computed, rows)) else _WRITTEN)
         for amounts in [[amount(row) for row in rows]]
-        if any(amounts) or (amount is communicated and amounts.count(None) < len(rows))
+        if any(amounts) or (amount is sent and amounts.count(None) < len(rows))
     ]
     return names, tuple(known) if len(names) > 1 else ()
 
@@ -99,7 +99,7 @@ _Amount = Callable[[StrategyResult], int | None]
 _CAUSES: tuple[tuple[str, _Amount, Callable[[StrategyResult, float], str]], ...] = (
     ("computes", computed, lambda _, flops: scaled_text(flops, "FLOP")),
     ("holds", peak_bytes, lambda _, nbytes: bytes_text(nbytes)),
-    ("communicates", communicated, _sent),
+    ("sends", sent, _sent),
 )
 _WRITTEN = (("writes", written, lambda _, count: f"{count_text(count)} elements"), *_CAUSES[1:])
 

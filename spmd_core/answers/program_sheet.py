@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from spmd_core.answers.strategies import peak_bytes, sent_bytes
+from spmd_core.answers.strategies import peak_bytes, sent
 from spmd_core.base import bytes_text, count_text, number_text
 from spmd_core.experiment import Experiment
 from spmd_core.results import StrategyResult
@@ -55,8 +55,8 @@ class ProgramRow:
 
     @property
     def sent(self) -> int | None:
-        """Bytes that a device sends."""
-        return sent_bytes(self.outcome)
+        """Bytes that a device sends in a step."""
+        return sent(self.outcome)
 
     @property
     def collectives(self) -> int | None:

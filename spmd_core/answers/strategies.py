@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spmd_core.base import bytes_text, numbered, seconds_text
-from spmd_core.facts import Collective, PredictedMemory, possible
+from spmd_core.facts import PredictedMemory, possible, sent_per_step
 from spmd_core.results import MemoryBytes, Result, StrategyResult
 from spmd_core.sheets import Cell, Column, Place, Sheet, Table, between, number, seconds, size, text
 from spmd_core.surveys import studies
@@ -18,7 +18,6 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.words import bound_shares, collectives_words, off_words, timed_in, verdict_words
-from spmd_core.workloads import TRANSFERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +94,11 @@ def peak_bytes(outcome: StrategyResult | None) -> int | None:
     return outcome.memory_bytes.peak if outcome.memory_bytes else None
 
 
-def communicated(outcome: StrategyResult | None) -> int | None:
-    """Returns bytes per device of all collectives; None where a program, or a count of its, is not
-    known.
+def sent(outcome: StrategyResult | None) -> int | None:
+    """Returns the bytes that a device sends in a step; None where a program, or a count of its, is
+    not known.
     """
-    if outcome is None or outcome.collectives is None:
-        return None
-    totals = [each.bytes_total for each in outcome.collectives]
-    return None if None in totals else sum(total for total in totals if total is not None)
-
-
-def sent_bytes(outcome: StrategyResult | None) -> int | None:
-    """Returns bytes that a device sends in all collectives, by which an all-reduce is a reduce-scatter
-    and an all-gather; None where a program, or a count of its, is not known.
-    """
-    if outcome is None or communicated(outcome) is None:
-        return None
-    sent = ((each.bytes_total or 0) * _sent_share(each) for each in outcome.collectives or ())
-    return round(sum(sent))
-
-
-def _sent_share(each: Collective) -> float:
-    devices = each.group_size or len(each.groups[0] if each.groups else ())
-    known = TRANSFERS.get(each.kind)
-    return known.bus_factor(devices) if known and devices > 1 else 1.0
+    return sent_per_step(outcome.collectives) if outcome else None
 
 
 def strategy_words(row: StrategyRow) -> str | None:
@@ -278,7 +258,7 @@ STRATEGIES = Sheet[StrategyRow](
         size("Host memory per device", host_bytes, "terminal", "document"),
         text("Communication", _of_program(studies.communication), "study"),
         text("Collectives", _of_program(collectives_words), "terminal"),
-        size("Communicated per device", _of_program(communicated), "document"),
+        size("Sent per device", _of_program(sent), "document"),
         number("Chip-seconds", lambda row: row.cost.chip_seconds),
         Column("Cost", lambda row: row.cost.money_per_step, money_text),
         number(

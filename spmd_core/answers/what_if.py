@@ -124,8 +124,17 @@ class WhatIf:
         return _argument_bytes(self.before), _argument_bytes(self.after)
 
     @property
+    def sent_bytes(self) -> tuple[int, int]:
+        """Bytes that a device sends in a step; a loop of unknown count counts once."""
+        before, after = (
+            round(sum(each.sent_share * each.bytes * each.times for each in program.collectives))
+            for program in self.programs
+        )
+        return before, after
+
+    @property
     def total_bytes(self) -> tuple[int, int]:
-        """Bytes per device and step of all collectives; a loop of unknown count counts once."""
+        """The same, of the larger of operand and result of each collective."""
         before, after = (
             sum(each.bytes * each.times for each in program.collectives)
             for program in self.programs
@@ -136,13 +145,13 @@ class WhatIf:
     def figures(self) -> tuple[Figure, ...]:
         """Quantities before and after: bytes on a device, and the step's estimated time with its range."""
         was, now = self.programs
-        moved = self.total_bytes if any(self.total_bytes) else (None, None)
+        moved = self.sent_bytes if any(self.sent_bytes) else (None, None)
         rows = quantities(
             (was.peak_bytes or None, now.peak_bytes or None),
             (was.predicted_s, now.predicted_s),
             moved,
         )
-        if any(self.total_bytes) and not self.is_timed:
+        if any(self.sent_bytes) and not self.is_timed:
             rows[-1] = rows[-1]._replace(more=NO_TIME)
         if not self.is_timed and (work := self.work) and any(work):
             rows.append(Figure(WORK, in_one_unit(*work, lambda each: scaled_text(each, "FLOP"))))
@@ -168,7 +177,7 @@ class WhatIf:
         if self.is_timed:
             times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
             return (*listed, *([STEP] if _ratio(times) > 1 + WITHIN else ()))
-        ratios = {SENT: _ratio(self.total_bytes), WORK: _ratio(self.work or (1, 1))}
+        ratios = {SENT: _ratio(self.sent_bytes), WORK: _ratio(self.work or (1, 1))}
         risen = [title for title, ratio in ratios.items() if ratio > 1 + WITHIN]
         is_worse = prod((_ratio(peaks), *ratios.values())) > 1 + WITHIN
         return (*listed, *(risen if is_worse else ()))
@@ -178,7 +187,7 @@ class WhatIf:
         """What rises though it is not worse, before and after; "" where nothing does."""
         times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
         peaks = tuple(each.peak_bytes or 0 for each in self.programs)
-        ends = {PEAK: peaks, STEP: times if self.is_timed else (0, 0), SENT: self.total_bytes}
+        ends = {PEAK: peaks, STEP: times if self.is_timed else (0, 0), SENT: self.sent_bytes}
         ends[WORK] = self.work or (0, 0)
         values = {each.title: each.value for each in self.figures}
         risen = [title for title, (was, now) in ends.items() if now > was and "→" in values[title]]
@@ -254,7 +263,7 @@ class WhatIf:
             )
         kinds = {each.change: verb for each in self.rows if (verb := _VERBS.get(each.change))}
         changes = [f"{verb} {_most(self.rows, change)}" for change, verb in kinds.items()]
-        moved = in_one_unit(*self.total_bytes, bytes_text)
+        moved = in_one_unit(*self.sent_bytes, bytes_text)
         what = " and ".join(changes) or "no collective appears or vanishes"
         return f"{capital(what)}: {moved} per step and device."
 
@@ -276,6 +285,7 @@ class WhatIf:
                 for name, each in zip(("before", "after"), self.programs, strict=True)
             },
             "bytes_total": dict(zip(("before", "after"), self.total_bytes, strict=True)),
+            "sent_bytes": dict(zip(("before", "after"), self.sent_bytes, strict=True)),
             "collectives": [
                 {
                     "change": each.change,

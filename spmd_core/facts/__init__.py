@@ -10,6 +10,7 @@ from spmd_core.facts.collective import (
     Remedy,
     Removal,
     TriedChange,
+    sent_per_step,
 )
 from spmd_core.facts.prediction import (
     PROGRAM,
@@ -124,6 +125,7 @@ __all__ = [
     "labelled",
     "over_processes",
     "possible",
+    "sent_per_step",
     "steps_drawn",
     "thinned",
     "verdict",

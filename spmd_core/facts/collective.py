@@ -2,7 +2,7 @@
 and its remedy: a change that was compiled and removes it, or why none does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import model_validator
@@ -12,6 +12,9 @@ from spmd_core.experiment import Experiment
 from spmd_core.facts.shardings import AxisOrigin, NoOrigin
 from spmd_core.facts.verdicts import Ratio
 from spmd_core.fields import axes_of
+from spmd_core.workloads import TRANSFERS
+
+_MANY = 1 << 20  # devices, of which a share of bytes is that of any more
 
 
 class Change(Frozen):
@@ -160,6 +163,14 @@ class Collective(CollectiveKind):
         return 1 if self.count is None else self.count
 
     @property
+    def sent_share(self) -> float:
+        """Bytes that a device sends by rings, over `bytes`; where its group is not known, of many."""
+        if (known := TRANSFERS.get(self.kind)) is None:
+            return 1.0
+        size = self.group_size or len(self.groups[0] if self.groups else ())
+        return known.bus_factor(size or _MANY)
+
+    @property
     def total_s(self) -> float:
         """Estimated seconds in total, 0 without a cost."""
         return (self.seconds or 0.0) * self.times
@@ -183,3 +194,13 @@ class Collective(CollectiveKind):
                 values[total] = values.get(each)
                 values[each] = (values.get(each) or 0.0) / max(1, count or 1)
         return values
+
+
+def sent_per_step(listed: Sequence[Collective] | None) -> int | None:
+    """Returns the bytes that a device sends in a step; None where collectives, or a count of theirs,
+    are not known.
+    """
+    sizes = [(each.sent_share, each.bytes_total) for each in listed or ()]
+    if listed is None or any(size is None for _, size in sizes):
+        return None
+    return round(sum(share * (size or 0) for share, size in sizes))

@@ -7,14 +7,13 @@ from dataclasses import replace
 from spmd_core.answers import (
     STRATEGIES,
     StrategyRow,
-    communicated,
     peak_bytes,
     programs_table,
     programs_words,
     strategy_rows,
 )
 from spmd_core.base import by_key, bytes_text, count_text, scaled_text
-from spmd_core.facts import Collective
+from spmd_core.facts import Collective, sent_per_step
 from spmd_core.history import (
     basis_words,
     between_words,
@@ -188,7 +187,7 @@ _RUNS = Sheet[_Run](
         text("Is", lambda row: _times(row[1])[3], "document"),
         text("Against the baseline", lambda row: row[2]),
         size("Peak per device", lambda row: peak_bytes(row[1]), "document"),
-        size("Communicated per device", lambda row: communicated(row[1]), "document"),
+        size("Sent per device", lambda row: sent_per_step(row[1].collectives), "document"),
     )
 )
 
@@ -334,7 +333,7 @@ def _differing(
     """
     listed = list(map(_collectives, outcomes))
     kinds = list(dict.fromkeys(kind for each in listed for kind in each or ()))
-    sent = {kind: [_sent((each or {}).get(kind, ())) for each in listed] for kind in kinds}
+    sent = {kind: [sent_per_step((each or {}).get(kind, ())) for each in listed] for kind in kinds}
     for kind in sorted(kinds, key=lambda kind: -max(each or 0 for each in sent[kind])):
         texts = [NONE if each is None else _totals(each.get(kind, ()), place) for each in listed]
         is_known = len(listed) == 2 and None not in listed
@@ -350,7 +349,7 @@ def exposed_words(subject: Subject, axis: str) -> str:
     every = [each for row in (_collectives(_fastest(subject)) or {}).values() for each in row]
     rows = by_key((_asked(each).kind, each) for each in every if each.axes == (axis,))
     waits = {kind: sum(each.exposed_in_all_s for each in row) for kind, row in rows.items()}
-    sizes = {kind: _sent(row) for kind, row in rows.items()}
+    sizes = {kind: sent_per_step(row) for kind, row in rows.items()}
     kinds = [kind for kind, s in waits.items() if s > _MOSTLY * sum(waits.values())]
     if not kinds or None in sizes.values():
         return ""
@@ -379,14 +378,14 @@ def _asked(each: Collective) -> Collective:
 def _totals(collectives: Sequence[Collective], place: Place) -> str:
     if not collectives:
         return "none"
-    counts, size = [each.count for each in collectives], _sent(collectives)
+    counts, size = [each.count for each in collectives], sent_per_step(collectives)
     count = "unknown" if None in counts else count_text(sum(each or 0 for each in counts))
     rings = sum(each.count or 0 for each in collectives if is_ring(each))
     inside = f" ({count_text(rings)} in rings)" if rings and place != "screen" else ""
     return f"{NONE if size is None else bytes_text(size)} in {count}{inside}"
 
 
-def _sent(collectives: Sequence[Collective]) -> int | None:
+def _moved(collectives: Sequence[Collective]) -> int | None:
     totals = [each.bytes_total for each in collectives]
     return None if None in totals else sum(each or 0 for each in totals)
 
@@ -418,7 +417,10 @@ def _run_json(each: Subject) -> dict[str, object]:
             "high_s": high,
             "is": kind or None,
             "peak_bytes": peak_bytes(outcome),
-            "communicated_bytes": communicated(outcome),
+            "communicated_bytes": None
+            if outcome.collectives is None
+            else _moved(outcome.collectives),
+            "sent_bytes": sent_per_step(outcome.collectives),
             "collectives": [
                 {"kind": one.kind, "axes": one.axes, "count": one.count, "bytes": one.bytes}
                 for one in outcome.collectives or ()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spmd_core.base import bytes_text
 from spmd_core.experiment import shared_parts
+from spmd_core.facts import sent_per_step
 from spmd_core.results import (
     DISPATCH_FACTOR,
     Result,
@@ -175,16 +176,15 @@ def against(result: Result) -> dict[str, str]:
 
 
 def communication(outcome: StrategyResult) -> str:
-    """The bytes per device that a row's program communicates in total, and its collectives: kinds
+    """The bytes that a device sends in a row's program, and its collectives: kinds
     alone if there are many with their axes.
     """
     text = collectives_words(outcome)
     listed = outcome.collectives or ()
     if len({(each.kind, each.axes) for each in listed}) > KINDS:
         text = ", ".join(dict.fromkeys(each.kind for each in listed))
-    totals = [each.bytes_total for each in listed]
-    known = [total for total in totals if total is not None]
+    known = [each for each in listed if each.bytes_total is not None]
     if not known:
         return text
-    more = "at least " if len(known) < len(totals) else ""
-    return f"{more}{bytes_text(sum(known))}: {text}"
+    more = "at least " if len(known) < len(listed) else ""
+    return f"{more}{bytes_text(sent_per_step(known) or 0)}: {text}"

@@ -5,8 +5,7 @@ import pytest
 
 from bench.exported import written
 from bench.values import result, strategy
-from spmd_core.answers import ProgramRow, programs_table, programs_words
-from spmd_core.answers.strategies import sent_bytes
+from spmd_core.answers import ProgramRow, programs_table, programs_words, sent
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import difference_rows
 from spmd_core.lab import Lab
@@ -113,7 +112,7 @@ def test_an_all_reduce_sends_what_a_reduce_scatter_and_an_all_gather_do(devices)
     def sends(*kinds):
         each = {"axes": ["x"], "bytes": 3 * 2**20, "count": 2, "group_size": devices}
         row = strategy(1e-3, collectives=[each | {"kind": kind} for kind in kinds])
-        return sent_bytes(result({"auto": row}).strategies["auto"])
+        return sent(result({"auto": row}).strategies["auto"])
 
     assert sends("all-reduce") == sends("reduce-scatter", "all-gather")
     assert sends("all-gather") == round(6 * 2**20 * (devices - 1) / devices)

@@ -141,7 +141,7 @@ def prediction_of(parts: StepParts, memory: MemoryEstimate) -> Prediction:
         chip_seconds=topology.chips * seconds,
         binds=_binds(shares),
         shares_s=shares,
-        collectives=_collectives(moved, exposed),
+        collectives=_collectives(moved, exposed, plan.axis_sizes),
         facts=_facts(shapes, memory, work.total.kernel / seconds),
         before_compiling=memory.known(capacity),
     )
@@ -349,7 +349,9 @@ def _binds(shares: dict[str, float]) -> Binds:
     return max(groups, key=lambda name: groups[name])
 
 
-def _collectives(moved: list[StepTransfer], exposed: Exposed) -> tuple[Collective, ...]:
+def _collectives(
+    moved: list[StepTransfer], exposed: Exposed, sizes: Mapping[str, int]
+) -> tuple[Collective, ...]:
     collectives = [
         Collective(
             kind=each.kind,
@@ -360,6 +362,7 @@ def _collectives(moved: list[StepTransfer], exposed: Exposed) -> tuple[Collectiv
             bytes_total=int(each.nbytes) * each.count,
             op=each.op_name or None,
             name=each.name,
+            group_size=math.prod(sizes.get(axis, 1) for axis in each.axes) or None,
             reason=generic(each, each.name),
             asynchronous=bool(each.beside),
             seconds=each.seconds,

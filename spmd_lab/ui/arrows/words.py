@@ -54,7 +54,7 @@ def sent(one: Collective) -> str:
     if known is None or known.share not in _SENT or n < 2 or not one.bytes:
         return ""
     factor, why = _SENT[known.share]
-    each = bytes_text(known.bus_factor(n) * one.bytes)
+    each = bytes_text(one.sent_share * one.bytes)
     return (
         f"{known.title} of {bytes_text(one.bytes)} among n = {n}: each device sends {each}, "
         f"{factor} of it: {why}."

@@ -22,9 +22,13 @@ def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure
     changed. `room`: of how much memory.
     """
     was = change.programs[0] if change else None
-    sent = change.total_bytes[0] if change else None
+    sent = change.sent_bytes[0] if change else None
     memory, moved, predicted = of.memory_bytes, of.collectives, of.prediction
-    now = None if moved is None else sum(each.bytes * each.times for each in moved)
+    now = (
+        None
+        if moved is None
+        else round(sum(each.sent_share * each.bytes * each.times for each in moved))
+    )
     rows = quantities(
         (was.peak_bytes if was else None, memory.peak if memory else None),
         (was.predicted_s if was else None, predicted.predicted_s if predicted else None),

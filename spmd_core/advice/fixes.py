@@ -167,14 +167,33 @@ def result_spec(path: str, program: Program) -> Spec:
     return over_most(of.shape, program)
 
 
-def held_bytes(program: Program, specs: Specs, twice: Collection[str] = ()) -> int:
-    """Returns the bytes of arguments in a device's memory with these specs in front of others, those
-    of the paths `twice` counted twice.
+def held_bytes(program: Program, specs: Specs, donated: Collection[str] | None = None) -> int:
+    """Returns the bytes of arguments in a device's memory with these specs in front of others; with
+    `donated` also those of the results beside arguments that are not donated, nor named there.
     """
     tried = replace(program, specs=tuple(in_front(specs, dict(program.specs)).items()))
-    arguments = tried.arguments()
-    again = [each for each in arguments if each.leaf.path in twice]
-    return device_bytes([*arguments, *again])[0]
+    results = () if donated is None else results_beside(tried, donated)
+    return device_bytes([*tried.arguments(), *results])[0]
+
+
+def results_beside(program: Program, donated: Collection[str] = ()) -> Iterator[Held]:
+    """Yields the results that a device holds beside the state in whose place they are, by the paths of
+    that: as the argument, where nothing gives the result another sharding.
+    """
+    arguments = {each.leaf.path: each for each in program.arguments()}
+    twice = held_twice(program, donated)
+    for each in program.outputs():
+        path = each.leaf.replaces or ""
+        if path in twice:
+            yield arguments[path]
+        elif (
+            path in arguments
+            and each.leaf.is_update
+            and not arguments[path].leaf.is_donated
+            and path.partition("/")[0] not in donated
+            and each.bytes_per_device is not None
+        ):
+            yield replace(each, leaf=each.leaf.model_copy(update={"path": path}))
 
 
 def copied_bytes(program: Program, specs: Specs) -> int:
@@ -212,7 +231,11 @@ def by_cost(
     first = COST_TIME if fits else ()
     return sorted(
         listed,
-        key=lambda e: (e.kind not in first, -saved_bytes(e, program), -e.bytes_per_device),
+        key=lambda e: (
+            e.kind not in first,
+            -saved_bytes(e, program),
+            -e.bytes_per_device,
+        ),
     )
 
 

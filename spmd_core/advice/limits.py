@@ -15,6 +15,8 @@ def clean_words(compiled: StrategyResult | CompiledStep | None) -> str:
     if compiled is None:
         return "Nothing wrong in its arguments."
     prediction = compiled.prediction if isinstance(compiled, StrategyResult) else None
+    if prediction and prediction.fits and waiting(prediction):  # another spec may wait for less
+        return f"{_limit(prediction)}."
     limit = f"; {_limit(prediction)}" if prediction else ""
     return f"Nothing wrong in its specs{limit}."
 

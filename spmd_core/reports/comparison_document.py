@@ -10,6 +10,7 @@ from spmd_core.answers import (
     peak_bytes,
     programs_table,
     programs_words,
+    sent,
     strategy_rows,
 )
 from spmd_core.base import by_key, bytes_text, count_text, scaled_text
@@ -187,7 +188,7 @@ _RUNS = Sheet[_Run](
         text("Is", lambda row: _times(row[1])[3], "document"),
         text("Against the baseline", lambda row: row[2]),
         size("Peak per device", lambda row: peak_bytes(row[1]), "document"),
-        size("Sent per device", lambda row: sent_per_step(row[1].collectives), "document"),
+        size("Sent per device", lambda row: sent(row[1]), "document"),
     )
 )
 

@@ -34,7 +34,7 @@ def test_each_cause_is_in_words_and_over_the_largest_of_its_rows():
     assert {each.title: (each.texts, each.shares) for each in known} == {
         "computes": (("8.39 MFLOP", "67.1 MFLOP"), (0.125, 1.0)),
         "holds": (("1.0 MiB", "4.0 MiB"), (0.25, 1.0)),
-        "communicates": (("1.0 MiB, all-reduce over x", "nothing"), (1.0, 0.0)),
+        "sends": (("2.0 MiB, all-reduce over x", "nothing"), (1.0, 0.0)),
     }
 
 
@@ -43,14 +43,14 @@ def test_each_cause_is_in_words_and_over_the_largest_of_its_rows():
     [
         (([], []), ("nothing", "nothing")),
         ((None, None), None),
-        ((SUMS, None), ("1.0 MiB, all-reduce over x", "–")),
+        ((SUMS, None), ("2.0 MiB, all-reduce over x", "–")),
         (([SUMS[0] | {"count": None}], []), ("–", "nothing")),
-        (([*SUMS, SUMS[0] | {"kind": "all-gather"}], []), ("2.0 MiB", "nothing")),
+        (([*SUMS, SUMS[0] | {"kind": "all-gather"}], []), ("3.0 MiB", "nothing")),
     ],
 )
 def test_what_is_not_known_is_a_dash_and_no_column_where_nothing_is(collectives, sent):
     _, known = causes(rows(collectives=collectives))
-    assert {each.title: each.texts for each in known} == ({"communicates": sent} if sent else {})
+    assert {each.title: each.texts for each in known} == ({"sends": sent} if sent else {})
 
 
 @pytest.mark.parametrize(

@@ -122,10 +122,11 @@ def _origins(base: Experiment, collective: Collective) -> Iterator[dict[str, Spe
 def _with_state(program: Program, origin: AxisOrigin, axes: Axes) -> Iterator[dict[str, Spec]]:
     held = {each.leaf.path: each for each in program.arguments()}
     group = program.described.patterns.get(origin.name, origin.name)
-    firsts = [
-        (each, program.described.groups.get(each)) for each in program.described.with_state(group)
-    ]
-    own = {each: (leaves and held[leaves[0].path].spec) or origin.spec for each, leaves in firsts}
+    groups = program.described.groups
+    own = {
+        each: (held[groups[each][0].path].spec if each in groups else None) or origin.spec
+        for each in program.described.with_state(group)
+    }
     shape = held[origin.name].shape if origin.name in held else ()
     parts = math.prod(dict(program.mesh)[axis] for axis in axes)
     sizes = sorted(enumerate(shape), key=lambda each: -each[1])

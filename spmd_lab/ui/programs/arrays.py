@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from spmd_core.advice import held_spec, held_twice
+from spmd_core.advice import held_spec, results_beside
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import layout_of, parse_experiment, shape_text, spec_code
 from spmd_core.workloads import Held, Program, findings
@@ -19,12 +19,10 @@ UPDATED = "updated "  # before the path of a result that is held beside its argu
 
 def on_device(program: Program) -> tuple[Held, ...]:
     """Returns the arguments, and the results that a device holds beside those not donated."""
-    arguments, twice = program.arguments(), held_twice(program)
-    again = (each for each in arguments if each.leaf.path in twice)
     path = f"{UPDATED}{{}}".format
-    return arguments + tuple(
+    return program.arguments() + tuple(
         replace(each, leaf=each.leaf.model_copy(update={"path": path(each.leaf.path)}))
-        for each in again
+        for each in results_beside(program)
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 import streamlit as st
 
-from spmd_core.advice import Specs, other_specs
+from spmd_core.advice import COST_TIME, Specs, other_specs, saved_bytes
 from spmd_core.answers import PEAK, SENT, WORSE, WhatIf, small
 from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, spec_code
@@ -88,9 +89,27 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
             if key(each) in answers and answers[key(each)].raised and dict(each.specs) not in known
         ]
         if not news:
-            return Fixes([*left, *spent], worse, answers)
+            return Fixes([*_by_gain(left, answers), *spent], worse, answers)
         for each, answer in news:
             worse.setdefault(key(each), []).append((dict(each.specs), answer))
+
+
+def _by_gain(
+    listed: Sequence[StepFinding], answers: Mapping[Key, WhatIf]
+) -> list[StepFinding]:
+    """Returns findings by what their fixes give back, of the peak where that is known; those that
+    come first since they cost time stay there.
+    """
+    program = state.experiment("programs").exported
+    in_front = {key(each) for each in takewhile(lambda each: each.kind in COST_TIME, listed)}
+
+    def gain(each: StepFinding) -> float:
+        if (answer := answers.get(key(each))) and all(of.peak_bytes for of in answer.programs):
+            was, now = (of.peak_bytes for of in answer.programs)
+            return max(was - now, saved_bytes(each, program) if program else 0)
+        return saved_bytes(each, program) if program else 0
+
+    return sorted(listed, key=lambda each: (key(each) not in in_front, -gain(each)))
 
 
 def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:

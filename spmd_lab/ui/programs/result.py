@@ -2,6 +2,7 @@
 as any other workload has.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from spmd_core.advice import (
     copied_bytes,
     costs_words,
     held_bytes,
-    held_twice,
     saved_bytes,
 )
 from spmd_core.answers import PEAK, STEP, WORSE, Figure, WhatIf, small
@@ -91,13 +91,23 @@ class Wrong:
 
     @property
     def is_finished(self) -> bool:
-        """Returns True if nothing is wrong with the compiled program."""
-        return self.compiled is not None and not self.fixes.listed and not self.is_worse
+        """Returns True if nothing is wrong with the compiled program, or it fits and arguments to
+        donate are left.
+        """
+        left = [each for each in self.fixes.listed if each.kind != "missing_donation"]
+        if self.compiled is None or left or self.is_worse:
+            return False
+        predicted = self.compiled.prediction
+        return not self.fixes.listed or (predicted is not None and predicted.fits)
 
     @property
     def has_told_all(self) -> bool:
         """Returns True if the card has the figures of all changes since the program was opened."""
-        return not self.fixes.listed and not self.is_worse and self.change is not None
+        return (
+            (self.is_finished or not self.fixes.listed)
+            and not self.is_worse
+            and self.change is not None
+        )
 
     @property
     def is_worse(self) -> bool:
@@ -147,7 +157,7 @@ def findings(wrong: Wrong) -> None:
             "beside, or let them be found below.",
             icon=":material/grid_on:",
         )
-    elif not wrong.fixes.listed:
+    elif not wrong.fixes.listed and not _donated(program.described.program):
         st.caption(
             "No large array is replicated beside sharded ones. The state is donated and keeps its "
             "sharding." + (_COMPILED if wrong.compiled else _NOT_COMPILED)
@@ -176,7 +186,8 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """
     fixes, held, capacity = wrong.fixes, wrong.held, wrong.capacity
     room = f"of {bytes_text(capacity)} HBM" if capacity else ""
-    shown = wrong.change if wrong.is_worse or not fixes.listed else fixes.known
+    is_of_all = wrong.is_worse or wrong.is_finished or not fixes.listed
+    shown = wrong.change if is_of_all else fixes.known
     with st.container(key="answer-wrong"):
         row = cards.headline(plain(_headline(wrong)))
         if wrong.is_finished:
@@ -197,7 +208,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
         fix.refused()
         fix.told_costs(None if wrong.is_worse else fixes.known)
-        if fixes.listed and fixes.is_spent(fixes.listed[0]):
+        if fixes.listed and not wrong.is_finished and fixes.is_spent(fixes.listed[0]):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
 
@@ -256,7 +267,9 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     listed, is_worse = wrong.fixes.listed, wrong.is_worse
     with st.container(horizontal=True, vertical_alignment="center"):
         if not is_worse or fix.waits():
-            if listed and listed[0].kind == "missing_donation" and not fix.waits():
+            if wrong.is_finished and not fix.waits():
+                _after_fixes(wrong, experiment, can_compile)
+            elif listed and listed[0].kind == "missing_donation" and not fix.waits():
                 _donate(listed[0], "first")
                 _after_fixes(wrong, experiment, can_compile)
             elif not fix.offer(wrong.fixes, wrong.program):
@@ -312,11 +325,10 @@ def _held(mended: StepFinding | None, program: Program) -> int:
     as it is, or with the fix of a finding.
     """
     if mended is None:
-        return held_bytes(program, {}, held_twice(program))
+        return held_bytes(program, {}, donated=())
     is_donated = mended.kind == "missing_donation"
-    twice = held_twice(program, [mended.path] * is_donated)
     cast = 0 if mended.specs or is_donated else saved_bytes(mended, program)
-    return held_bytes(program, dict(mended.specs), twice) - cast
+    return held_bytes(program, dict(mended.specs), [mended.path] * is_donated) - cast
 
 
 def _change(was: int, now: int) -> str:
@@ -330,7 +342,7 @@ def _count(listed: Sequence[StepFinding]) -> str:
 def _headline(wrong: Wrong) -> str:
     change = wrong.change
     if not change or not change.raised:
-        return _first(wrong.fixes.listed, wrong.compiled)
+        return _first(() if wrong.is_finished else wrong.fixes.listed, wrong.compiled)
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
 
@@ -400,7 +412,7 @@ def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
         number = len(worse)
         many = f"{number} specs are worse" if number > 1 else "Its fix is worse"
         st.caption(plain(f"{many}: {worse[0][1].verdict}."))
-    elif is_above or (is_donated and not at):
+    elif is_above or (is_donated and not at and not wrong.is_finished):
         st.caption(":material/arrow_upward: Above")
     elif at and fix.compares(fixes, each, wrong.program):
         return
@@ -422,12 +434,14 @@ def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = 
     """Draws a button that says how an argument is donated: no spec of it changes; and one that takes
     it as done there.
     """
-    name = each.path.partition("/")[0]
-    with st.popover(f"Copy the line for {plain(name)}", key=f"donate:{key}", width=width):
+    name, kept = each.path.partition("/")[0], state.experiment("programs").program
+    names = dict.fromkeys(path.partition("/")[0] for path in (*_donated(kept), name))
+    # a key of its own: the next argument's is closed again
+    with st.popover(f"Copy the line for {plain(name)}", key=f"donate:{key}:{name}", width=width):
         st.caption("In the call of `jax.jit`:")
-        st.code(f'donate_argnames=("{name}",)', language="python", width="content")
-        if st.button("Done in my code", icon=":material/check:", key=f"donated:{key}"):
-            kept = state.experiment("programs").program
+        listed = "".join(f"{json.dumps(each)}, " for each in names)
+        st.code(f"donate_argnames=({listed.strip()})", language="python", width="content")
+        if st.button("Done in my code", icon=":material/check:", key=f"donated:{key}:{name}"):
             state.set_aside("programs", f"{_DONE}{kept}", (*_donated(kept), each.path))
             state.note_act("programs")
             st.rerun()

@@ -65,7 +65,8 @@ def so_far(screen: str, before: Experiment, after: Experiment, is_told: bool = F
     except LabError as error:
         shell.refusal(str(error))
         return
-    told = "; ".join(f"{small(each.title)} {each.value}" for each in answer.figures[:-1])
+    moved = [each for each in answer.figures[:-1] if "→" in each.value]
+    told = "; ".join(f"{small(each.title)} {each.value}" for each in moved)
     figures = f" {plain(told)}" if told and not is_told else f" {plain(_specs_words(after))}"
     label = f"**Since it was opened:**{figures}"
     with st.expander(label, icon=":material/difference:", key="what_if"):

@@ -1,6 +1,7 @@
 """Candidates that may remove a collective, and what a compiled one says of it."""
 
 import pytest
+from jax.sharding import PartitionSpec as P
 
 from bench.exported import MESH as EXPORTED_MESH, sgd_step
 from spmd_core.advice import change_words, changes, removal_words, with_sentence
@@ -508,3 +509,39 @@ def test_the_value_of_the_line_is_constrained_over_the_axes_of_the_collective():
     elsewhere = collective(kind="all-gather", axes=("tensor",), source="exported.py:4")
     other = arrays.candidates(base, "auto", elsewhere, steps=steps)
     assert all(each.changes[0].field != "specs" for each in other)
+
+
+def test_an_axis_of_a_parameter_moves_with_its_optimizer_state_before_both_are_replicated():
+    spec = {"workload": "program_file", "program": programs.take(sgd_step()).program}
+    base = parse_experiment(spec | {"mesh": EXPORTED_MESH, "target": "cpu:8"})
+    put = AxisOrigin(
+        axis="tensor",
+        kind="argument",
+        name="params/layers/0/down",
+        spec=(("tensor",), ("fsdp",)),
+    )
+    gather = collective(kind="all-gather", axes=("tensor",), origin=(put,))
+    first, *others = (
+        each for each in arrays.candidates(base, "auto", gather) if each.changes[0].field == "specs"
+    )
+    patterns = base.exported.described.patterns
+    names = [patterns[f"{state}layers/0/down"] for state in ("params/", "moments/mu/")]
+    assert [(each.name, each.after) for each in first.changes] == [
+        (name, [None, "fsdp"]) for name in names
+    ], "dim 1 has an axis already"
+    told = change_words(base, first.changes)
+    assert told == f"give `{names[0]}` and its optimizer state the spec P(None, 'fsdp')"
+    held = {each.leaf.path: each.spec for each in first.experiment.exported.arguments()}
+    assert held["moments/mu/layers/1/down"] == held["params/layers/1/down"] == ((), ("fsdp",))
+    assert not others
+
+
+def test_an_axis_is_tried_over_the_other_dims_of_its_parameter_first():
+    exported = sgd_step(specs={"kernel": P(None, "fsdp")})
+    spec = {"workload": "program_file", "program": programs.take(exported).program}
+    base = parse_experiment(spec | {"mesh": EXPORTED_MESH, "target": "cpu:8"})
+    put = AxisOrigin(axis="fsdp", kind="argument", name="params/embed/kernel", spec=((), ("fsdp",)))
+    found = arrays.candidates(base, "auto", collective(axes=("fsdp",), origin=(put,)))
+    specs = [each.changes for each in found if each.changes[0].field == "specs"]
+    assert [{each.after[0] for each in changes} for changes in specs] == [{"fsdp"}, {None}]
+    assert all(len(changes) == 2 and not changes[0].after[1] for changes in specs)

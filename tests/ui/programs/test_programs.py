@@ -119,10 +119,8 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     assert labels.count("Copy the line for moments") == 1, "in the card, which the row points to"
     assert any(each.value.endswith("Above") for each in screen.caption)
     assert re.match(r"Peak memory per device 5.5 → about 4.9 GiB", figures(screen))
-    assert "The last fix cost:" in captions(screen), "it is slower and sends more"
-    assert re.search(
-        "estimated step 182 → 183 ms; sent per device and step 3.8 → 3.9 GiB", captions(screen)
-    )
+    assert "The last fix cost:" in captions(screen), "it is slower"
+    assert "estimated step 182 → 183 ms." in captions(screen)
     assert [e.label for e in screen.button if e.proto.type == "primary"] == ["Compile and predict"]
     button(screen, "Done in my code").click().run()
     assert "Nothing wrong in its arguments." in headline(screen) and not screen.exception
@@ -828,7 +826,7 @@ def waits(seconds):
 def test_a_program_in_which_nothing_is_wrong_is_told_by_what_limits_its_step(data_folder, capsys):
     of = lambda seconds: StrategyResult(status="ok", prediction=waits(seconds))  # noqa: E731
     assert clean_words(None) == "Nothing wrong in its arguments."
-    all_reduce = "Nothing wrong in its specs; 60% of the step waits for all-reduce over data."
+    all_reduce = "60% of the step waits for all-reduce over data."
     assert clean_words(of(0.006)) == all_reduce
     assert clean_words(of(0.0005)) == "Nothing wrong in its specs; the step is compute-bound."
     assert clean_words(StrategyResult(status="ok", prediction=TOO_LARGE)) == (

@@ -190,7 +190,11 @@ class WhatIf:
         ends = {PEAK: peaks, STEP: times if self.is_timed else (0, 0), SENT: self.sent_bytes}
         ends[WORK] = self.work or (0, 0)
         values = {each.title: each.value for each in self.figures}
-        risen = [title for title, (was, now) in ends.items() if now > was and "→" in values[title]]
+        risen = [
+            title
+            for title, each in ends.items()
+            if _ratio(each) > 1 + WITHIN and "→" in values[title]
+        ]
         return "; ".join(f"{small(title)} {values[title]}" for title in risen)
 
     @property

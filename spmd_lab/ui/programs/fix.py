@@ -94,20 +94,21 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
             worse.setdefault(key(each), []).append((dict(each.specs), answer))
 
 
-def _by_gain(
-    listed: Sequence[StepFinding], answers: Mapping[Key, WhatIf]
-) -> list[StepFinding]:
+def _by_gain(listed: Sequence[StepFinding], answers: Mapping[Key, WhatIf]) -> list[StepFinding]:
     """Returns findings by what their fixes give back, of the peak where that is known; those that
     come first since they cost time stay there.
     """
     program = state.experiment("programs").exported
     in_front = {key(each) for each in takewhile(lambda each: each.kind in COST_TIME, listed)}
 
-    def gain(each: StepFinding) -> float:
-        if (answer := answers.get(key(each))) and all(of.peak_bytes for of in answer.programs):
-            was, now = (of.peak_bytes for of in answer.programs)
-            return max(was - now, saved_bytes(each, program) if program else 0)
-        return saved_bytes(each, program) if program else 0
+    def gain(each: StepFinding) -> int:
+        held = saved_bytes(each, program) if program else 0
+        was, now = (
+            (of.peak_bytes for of in answers[key(each)].programs)
+            if key(each) in answers
+            else (None, None)
+        )
+        return held if was is None or now is None else max(was - now, held)
 
     return sorted(listed, key=lambda each: (key(each) not in in_front, -gain(each)))
 

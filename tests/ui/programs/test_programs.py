@@ -119,8 +119,7 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     assert labels.count("Copy the line for moments") == 1, "in the card, which the row points to"
     assert any(each.value.endswith("Above") for each in screen.caption)
     assert re.match(r"Peak memory per device 5.5 → about 4.9 GiB", figures(screen))
-    assert "The last fix cost:" in captions(screen), "it is slower"
-    assert "estimated step 182 → 183 ms." in captions(screen)
+    assert "The last fix cost:" not in captions(screen), "less than 2% is no rise"
     assert [e.label for e in screen.button if e.proto.type == "primary"] == ["Compile and predict"]
     button(screen, "Done in my code").click().run()
     assert "Nothing wrong in its arguments." in headline(screen) and not screen.exception

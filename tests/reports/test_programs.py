@@ -5,7 +5,7 @@ import pytest
 
 from bench.exported import written
 from bench.values import result, strategy
-from spmd_core.answers import ProgramRow, programs_table, programs_words, sent
+from spmd_core.answers import ProgramRow, programs_table, programs_words
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import difference_rows
 from spmd_core.lab import Lab
@@ -105,15 +105,3 @@ def test_another_version_of_an_own_function_is_named(tmp_path, monkeypatch):
     assert said.startswith("B runs another version (“mine”, version ")
     assert said.endswith(" of its file) than A, alike in all that is known of both.")
     assert rows[0].flops == 8 * 2 * 8 * 16 * 32
-
-
-@pytest.mark.parametrize("devices", [2, 3, 8])
-def test_an_all_reduce_sends_what_a_reduce_scatter_and_an_all_gather_do(devices):
-    def sends(*kinds):
-        each = {"axes": ["x"], "bytes": 3 * 2**20, "count": 2, "group_size": devices}
-        row = strategy(1e-3, collectives=[each | {"kind": kind} for kind in kinds])
-        return sent(result({"auto": row}).strategies["auto"])
-
-    assert sends("all-reduce") == sends("reduce-scatter", "all-gather")
-    assert sends("all-gather") == round(6 * 2**20 * (devices - 1) / devices)
-    assert sends("collective-permute") == 6 * 2**20

@@ -204,6 +204,7 @@ def work_words(
         f"{label.removeprefix('size of ')} {one} against {other}"
         for label, (one, other) in differences.items()
         if label in _OF_WORK or (label.startswith("size of ") and "workload" not in differences)
+        if NOT_THERE not in (one, other)
         if not (one in names[pair.run] and other in names[pair.baseline])
     ]
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""

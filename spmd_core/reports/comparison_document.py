@@ -102,15 +102,11 @@ def _other_work_words(compared: Compared, pair: Between) -> str:
     seconds_of = _seconds_of(compared, pair)
     at = {each.run: number for number, each in enumerate(compared.subjects)}
     both = [compared.subjects[at[run]] for run in (pair.run, pair.baseline)]
-    kinds = {each.run: _times(_fastest(each))[3] for each in both}
-    is_mixed = len(set(kinds.values())) > 1
     beside = {
-        each.run: [
-            *(["only predicted"] if is_mixed and kinds[each.run] == "predicted" else []),
-            *([scaled_text(each.flops / time_s, "FLOP/s")] if each.flops and time_s else []),
-        ]
+        each.run: [scaled_text(each.flops / time_s, "FLOP/s")]
         for each in both
         for time_s in [seconds_of[each.run]]
+        if each.flops and time_s
     }
     differences = {
         label: (texts[at[pair.run]], texts[at[pair.baseline]])

@@ -7,7 +7,9 @@ import jax
 import pytest
 
 from bench.exported import sgd_step, written
+from spmd_core.machine import get_topology
 from spmd_core.search import ProgramSpace, read_array_question, rules_text
+from spmd_core.surveys import called_words
 from spmd_core.workloads import programs
 
 
@@ -78,3 +80,13 @@ def test_a_program_without_a_mesh_is_tried_on_meshes_of_two_axes():
         (("x", size), ("y", 8 // size)) for size in (1, 2, 4, 8)
     }
     assert {each.point.kind for each in found} > {"as exported", "fsdp"}
+
+
+def test_an_estimate_has_the_programs_products_and_names_a_spec_as_code(found):
+    estimated = [each for each in found if each.stage == "estimated"]
+    flops = programs.take(sgd_step()).flops_of({})
+    least = flops / 8 / get_topology("tpu:v5e:2x4").chip.peak_flops
+    assert estimated and all(dict(each.parts)["matmul"] >= least > 0 for each in estimated)
+    named = [called_words(each) for each in estimated if "P(" in each.name]
+    assert named and all(re.search(r" P\((\S+, )*\S+\)", each) for each in named)
+    assert not [each for each in map(called_words, estimated) if re.search(",,|as, exp", each)]

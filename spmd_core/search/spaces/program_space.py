@@ -164,6 +164,7 @@ class ProgramSpace:
                 memory_bytes=each, equal=equal, point=point,
             )  # fmt: skip
         parts = {
+            "matmul": _seconds(model.matmul(self._flops_per_device(held, point.mesh))),
             "memory": _seconds(model.memory(each)),
             "communication": self._moved(held, model, point.mesh),
         }
@@ -174,6 +175,12 @@ class ProgramSpace:
             memory_bytes=each, parts=tuple(parts.items()), point=point,
             bound_s=_bound_s(point.target, each),
         )  # fmt: skip
+
+    def _flops_per_device(self, held: tuple[Held, ...], mesh: Mesh) -> float:
+        """FLOPs of its products, over the axes that any argument names: others repeat the work."""
+        used = {axis for each in held for axes in each.spec or () for axis in axes}
+        flops = self._described.flops_of(self._dims) or 0
+        return flops / math.prod(size for axis, size in mesh if axis in used)
 
     def _moved(self, held: tuple[Held, ...], model: TimeModel, mesh: Mesh) -> float:
         """Seconds of gathered parameters, or of the rows that they multiply where these are less,

@@ -148,8 +148,10 @@ def called_words(candidate: Candidate) -> str:
         return candidate.name
     mesh, *rest = candidate.name.split(" · ")
     named = [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
-    sharded = (each.replace(" ", ", ").replace(":", " over ") for each in rest[:1])
-    return " · ".join([mesh, *sharded, *named])
+    dims = (
+        each.replace(" ", ", ").replace(":", " over ") if ":" in each else each for each in rest[:1]
+    )
+    return " · ".join([mesh, *dims, *named])
 
 
 def lead_name(candidate: Candidate) -> str:

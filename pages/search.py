@@ -52,7 +52,8 @@ elif search is None:
 else:
     if search.problem:
         shell.refusal(search.problem_words)
-    if answer.headline(search.answer, answer.BEFORE if refusal else ""):
+    ended = words.stopped_words(search.answer, search.budget_s, search.is_few)
+    if answer.headline(search.answer, answer.BEFORE if refusal else "", ended):
         answer.begin(question, budget_s or FEW_S, few)
     answer.details(search.answer)
     keep.answered(search.question)

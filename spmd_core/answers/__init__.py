@@ -5,6 +5,7 @@ from spmd_core.answers.candidates import (
     SearchRow,
     best_table,
     every_table,
+    in_order,
     kept_ranking,
     ranking_table,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "even_mark",
     "every_table",
     "five_figures",
+    "in_order",
     "kept_ranking",
     "kept_serving",
     "kinds_table",

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from spmd_core.base import between, number_text, seconds_text
+from spmd_core.base import between, seconds_text
 from spmd_core.search import (
+    ORDER,
     Answer,
     Candidate,
     Goal,
@@ -57,7 +58,7 @@ class CandidateRow:
         if not self.per_billion:
             return Cell(seconds_text(seconds), seconds)
         value = seconds * _BILLION / self.kept.tokens
-        return Cell(f"{number_text(value / 3600)} h", value)
+        return Cell(words.hours_text(value / 3600), value)
 
     def interval(self) -> str | None:
         """Returns both ends of its interval."""
@@ -172,8 +173,28 @@ EVERY = Sheet[CandidateRow](
 
 
 def ranking_table(answer: Answer, place: Place, most: int) -> Table:
-    """Returns the first `most` meshes and batches of a ranking, each under its best policy."""
-    return RANKING.table(_ranked(answer.shardings[:most], answer), place)
+    """Returns the first `most` meshes and batches of a ranking, each under its best policy; on the
+    screen as `in_order`.
+    """
+    groups = answer.shardings[:most] if place != "screen" else in_order(answer, most)
+    return RANKING.table(_ranked(groups, answer), place)
+
+
+def in_order(answer: Answer, most: int) -> Sequence[Sequence[Ranked]]:
+    """Returns the first `most` meshes and batches: the first of the ranking, then those known as well
+    by what is minimized, then the estimates that are sure to fit, then what may not; of arrays as
+    they rank.
+    """
+    groups = answer.shardings[:most]
+    if not groups or groups[0][0].candidate.step is None:
+        return groups
+
+    def key(group: Sequence[Ranked]) -> tuple[bool, int, float]:
+        each = group[0].candidate
+        return each.fits != "yes", ORDER[each.stage], group[0].score
+
+    first, *others = groups
+    return [first, *sorted(others, key=key)]
 
 
 def _ranked(groups: Sequence[Sequence[Ranked]], answer: Answer) -> Iterator[CandidateRow]:

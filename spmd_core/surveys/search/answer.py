@@ -23,6 +23,7 @@ from spmd_core.surveys.search.candidates import (
     lead_name,
     memory_words,
     rule_words,
+    span_of_tokens,
     time_of_tokens,
     time_words,
 )
@@ -203,28 +204,42 @@ def _compared_words(answer: Answer) -> str:
     alike = answer.counts[winner.stage]
     if _runnable(answer) == 1:
         return "nothing else can run"
+    if winner.step and goal != "memory" and open_words(answer):
+        return _could_words(answer)
     if not near:
         kind = "estimate" if winner.stage == "estimated" else f"of the {count_text(alike)}"
         kind += f" {winner.stage}" * (winner.stage != "estimated")
         return f"no other {kind} is as {'small' if goal == 'memory' else 'good'}"
     several = len(near) > 1
-    names = ("other mesh or batch", "other meshes or batches")
-    others = (
-        f"{count_text(len(near))} {names[several] if winner.step else ('other', 'others')[several]}"
-    )
+    others = _others(len(near), winner)
     if goal == "memory":
         return f"{others} {'use' if several else 'uses'} as little"
     good = "fast" if goal == "time" else "cheap"
     return f"{others} may be as {good}, since the intervals overlap"
 
 
+def _could_words(answer: Answer) -> str:
+    """How many other meshes and batches could win, by ranges that overlap that of the first."""
+    many = _others(len(answer.rivals) + answer.open_estimates, answer.winner)
+    return f"{many} could win, since the ranges overlap"
+
+
+def _others(many: int, winner: Candidate | None) -> str:
+    names = ("other", "others")
+    if winner is not None and winner.step:
+        names = ("other mesh or batch", "other meshes or batches")
+    return f"{count_text(many)} {names[many > 1]}"
+
+
 def _estimates_words(answer: Answer) -> str:
-    """How many are only estimated beside a winner that is known better, and how many of them at
-    less; "" where none is.
+    """How many are only estimated beside a winner that is known better, and of arrays how many of
+    them at less; "" where none is. Of plans `open_words` counts those that could win.
     """
-    left = answer.counts["estimated"]
+    left, winner = answer.counts["estimated"], answer.winner
     if not left:
         return ""
+    if winner is not None and winner.step and answer.question.minimize != "memory":
+        return f"{count_text(left)} {'are' if left > 1 else 'is'} only estimated."
     less = {"time": "faster", "memory": "smaller"}.get(answer.question.minimize, "cheaper")
     ahead = count_text(answer.faster_estimates) if answer.faster_estimates else "none"
     verb = "are" if left > 1 else "is"
@@ -420,6 +435,25 @@ def next_words(answer: Answer) -> str:
     return f"Next: give it more seconds, and search on: {open_} may still win." if open_ else ""
 
 
+def stopped_words(answer: Answer, budget_s: float | None, is_few: bool) -> str:
+    """Returns why a search of plans stopped compiling: it had compiled as many as it does at once, or
+    its time was over; "" where it compiled nothing.
+
+    Args:
+      budget_s: seconds that it had; None where that is not known.
+      is_few: True if it compiled as many as it does at once.
+    """
+    compiled = answer.counts["compiled"]
+    if not compiled or answer.winner is None or answer.winner.step is None:
+        return ""
+    took = seconds_text(answer.seconds)
+    if is_few:
+        return f"Stopped at {count_text(compiled)} compiled, after {took}."
+    if budget_s and answer.seconds >= budget_s:
+        return f"Stopped after its {budget_s:.0f} s, with {count_text(compiled)} compiled."
+    return f"{count_text(compiled)} compiled in {took}."
+
+
 def state_words(answer: Answer) -> str:
     """Whether a candidate that could win was left out, the search's duration, and what failed."""
     return _left_words(answer) + _failed_words(answer)
@@ -479,8 +513,39 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     """Returns the first candidate in a sentence, without its figures: best so far where something
     could still win.
     """
+    known = answer.counts[winner.stage]
+    if answer.open_estimates and known > 1:  # estimates that look faster are not known as well
+        return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
     is_open = answer.rivals or answer.open_estimates
     return f"Best{' so far' * bool(is_open)}: {lead_name(winner)}."
+
+
+def ahead_estimates(answer: Answer) -> str:
+    """Returns why what is compiled is the best though estimates look faster, in a sentence; "" where
+    none does.
+    """
+    winner = answer.winner
+    if winner is None or not winner.step or not answer.open_estimates:
+        return ""
+    if answer.question.minimize != "time":
+        return ""
+    mine = answer.ranking[0].score
+    firsts = [group[0] for group in answer.shardings]
+    less = [
+        each
+        for each in firsts
+        if each.score < mine
+        and each.candidate.stage == "estimated"
+        and each.candidate.fits == "yes"
+    ]
+    if not less:
+        return ""
+    least = min(less, key=lambda each: each.score).candidate
+    time = f"{time_of_tokens(least)} ({span_of_tokens(least)})"
+    if len(less) == 1:
+        return f"1 estimate is lower, {time}: its range overlaps that of the first."
+    many = count_text(len(less))
+    return f"{many} estimates are lower, from {time}: their ranges overlap that of the first."
 
 
 def funnel_words(answer: Answer) -> str:

@@ -88,8 +88,8 @@ def time_parts(each: Candidate) -> dict[str, float]:
 
 
 def ahead_of(answer: Answer) -> str:
-    """Returns by how much the best of another mesh that is known in the same way is slower for a billion
-    tokens, and for what most; "" where there is none.
+    """Returns how much less time the first takes than the best of another mesh that is known in the same
+    way, and by what most; "" where there is none.
     """
     winner = answer.winner
     if winner is None or not winner.step or answer.question.minimize != "time":
@@ -107,12 +107,13 @@ def ahead_of(answer: Answer) -> str:
     if (other := next(alike, None)) is None:
         return ""
     difference = compared(winner, other)
-    longer = difference.ratio - 1
     most = next((name for name, seconds in difference.seconds if seconds > 0), "")
-    if not most or longer < _TELLING:
+    if not most or difference.ratio - 1 < _TELLING:
         return ""
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    return f"The next {winner.stage} mesh, {mesh}, takes {longer:.0%} longer, mostly for {share_words(most)}."
+    unsure = _unsure(winner, other, difference)
+    less = f"{_less(difference)} less time{unsure}, mostly by less {share_words(most)}"
+    return f"The next {winner.stage} mesh is {mesh}: the first takes {less}."
 
 
 SECONDS_PER_HOUR = 3600.0
@@ -188,7 +189,21 @@ def time_of_tokens(candidate: Candidate) -> str:
     """
     if candidate.step is None:
         return seconds_text(candidate.seconds)
-    return f"{number_text(hours_of_tokens(candidate))} h"
+    return hours_text(hours_of_tokens(candidate))
+
+
+def hours_text(hours: float) -> str:
+    """Returns hours with three digits, zeros too: a column of them, and a figure beside it.
+
+    >>> hours_text(5.2), hours_text(27.0), hours_text(2500.0)
+    ('5.20 h', '27.0 h', '2,500 h')
+    """
+    return f"{three_digits(hours)} h"
+
+
+def three_digits(value: float) -> str:
+    """Returns a number with three digits, zeros too."""
+    return number_text(value) if value >= 100 else f"{value:#.3g}"
 
 
 def hours_of_tokens(candidate: Candidate) -> float:
@@ -199,7 +214,7 @@ def hours_of_tokens(candidate: Candidate) -> float:
 def span_of_tokens(candidate: Candidate) -> str:
     """Returns the interval of `time_of_tokens`; "" where there is none."""
     hours = hours_of_tokens(candidate) / (candidate.seconds or 1.0)
-    ends = [f"{number_text(hours * end)} h" for end in candidate.span or ()]
+    ends = [hours_text(hours * end) for end in candidate.span or ()]
     return between(*ends) if ends else ""
 
 
@@ -251,6 +266,8 @@ def beats(
         verb = _ahead(winner, other, name, difference)
     times = _times_apart(difference, "" if winner.step else " by the formula")
     held = _memory_apart(difference)
+    if times and winner.plan and winner.tokens != other.tokens:
+        times[0] = f"for {numbered(winner.plan.batch, 'sequence')} {times[0]}"
     sentences = [*held, *times] if goal == "memory" else [*times, *held]
     return f"{verb}. {capital(', '.join(sentences))}." if sentences else f"{verb}."
 
@@ -263,8 +280,13 @@ def _ahead(winner: Candidate, other: Candidate, name: str, difference: Differenc
     if judged == "the same" or difference.ratio == 1:
         return f"Takes the same time as {name}"
     unsure = _unsure(winner, other, difference)
+    return f"Takes {_less(difference)} less time than {name}{unsure}"
+
+
+def _less(difference: Difference) -> str:
+    """The share of the time of the other by which the first is faster."""
     less = 1 - 1 / difference.ratio
-    return f"Takes {less:{'.0%' if less >= 0.01 else '.1%'}} less time than {name}{unsure}"
+    return f"{less:{'.0%' if less >= 0.01 else '.1%'}}"
 
 
 def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Verdict | None:
@@ -288,7 +310,7 @@ def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Ver
 
 def _unsure(winner: Candidate, other: Candidate, difference: Difference) -> str:
     is_open = _verdict(winner, other, difference) == "cannot tell"
-    return " (not certain: their intervals overlap)" if is_open else ""
+    return " (cannot tell: their ranges overlap)" if is_open else ""
 
 
 def _times_apart(difference: Difference, by: str) -> list[str]:
@@ -342,7 +364,10 @@ def why_not(answer: Answer, other: Candidate) -> str:
     loses = [(name, seconds) for name, seconds in difference.seconds if seconds > 0]
     first = ""
     if loses:
-        first = f"first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}."
+        per = ""
+        if winner.plan and winner.tokens != other.tokens:
+            per = f" for {numbered(winner.plan.batch, 'sequence')}"
+        first = f"first loses by {seconds_text(loses[0][1])} more {share_words(loses[0][0])}{per}."
     if winner.stage != other.stage:
         first = first and f" By the formula it {first}"
         return f"{other.name}: {_not_compared(other)}.{first}"
@@ -400,7 +425,7 @@ def _worth(winner: Candidate, pipeline: Candidate) -> str:
     ratio = score(pipeline) / score(winner)
     is_slower = low / pipeline.tokens > high / winner.tokens
     verdict = "not worth it" if is_slower else "hardly worth it" if ratio >= 1 else "may pay"
-    unsure = "" if is_slower else " (not certain: their intervals overlap)"
+    unsure = "" if is_slower else " (cannot tell: their ranges overlap)"
     return f"{verdict} here, {_times(ratio)} the time of the first{unsure}"
 
 

@@ -98,6 +98,7 @@ class Search(Work):
         self._known: dict[str, Calibration] = {}
         self._constrained: set[int] = set()  # numbers of candidates whose values were
         self._compiled = 0  # plans, of this search alone
+        self.is_few = False  # it ended since it had compiled as many as it may
 
     @property
     def held(self) -> int:
@@ -352,6 +353,7 @@ class Search(Work):
                         self._keep(failed(group, str(error)))
                 if runs.is_idle:
                     if not self._constrain(runs):
+                        self.is_few = len(choice.tried) == self._compiles
                         return
                     continue
                 for group, finished in runs.finished():

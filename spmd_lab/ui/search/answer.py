@@ -9,7 +9,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import predict_command
-from spmd_core.answers import Figure, best_table, every_table, kept_ranking, ranking_table
+from spmd_core.answers import (
+    Figure,
+    best_table,
+    every_table,
+    in_order,
+    kept_ranking,
+    ranking_table,
+)
 from spmd_core.base import between, bytes_text, count_text, even_seconds, span_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows as collective_rows
@@ -31,6 +38,7 @@ from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
+_WRAPPED, _TWO_LINES = "Remat", 52  # the longest texts, and pixels of a row that holds two lines
 BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
 _FIT = {"yes": "fits", "likely": "may not fit", "unlikely": "may not fit"}  # as a gauge has it
@@ -152,10 +160,10 @@ def _made_of(winner: Candidate) -> list[Figure]:
     ]
 
 
-def headline(answer: Answer, when: str = "") -> bool:
+def headline(answer: Answer, when: str = "", ended: str = "") -> bool:
     """The winner with its picture, its numbers, how sure it is, and what to do next; `when`: what it
-    is the answer of, in a word, where nothing can go on with it. Returns True if the button that
-    goes on was pressed.
+    is the answer of, in a word, where nothing can go on with it; `ended`: why the search is over.
+    Returns True if the button that goes on was pressed.
     """
     winner = answer.winner
     if winner is None:
@@ -173,10 +181,11 @@ def headline(answer: Answer, when: str = "") -> bool:
         draw_figures(_figures(winner, answer), _made_of(winner))
         if answer.proof_of_winner is not None:
             st.markdown(plain(words.verdict_words(answer)))
-        elif why := words.ahead_of(answer):
-            st.markdown(plain(why))
+        else:
+            for why in filter(None, (words.ahead_estimates(answer), words.ahead_of(answer))):
+                st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            pressed = _next(answer, winner, is_over=not when)
+            pressed = _next(answer, winner, not when, ended)
         with cards.how_sure(badges, "search"):
             for sentence in words.how_sure(answer):
                 st.markdown(plain(sentence))
@@ -213,7 +222,7 @@ def _picture(winner: Candidate) -> None:
     st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
 
 
-def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
+def _next(answer: Answer, winner: Candidate, is_over: bool, ended: str) -> bool:
     missing = compiler_refusal(winner.target) if winner.stage == "estimated" else None
     further = words.next_words(answer) if is_over else ""
     is_open = bool(further and words.open_words(answer)) and not missing  # not to be taken yet
@@ -226,9 +235,11 @@ def _next(answer: Answer, winner: Candidate, is_over: bool) -> bool:
         key="search:next",
         help=coded(further),
     )
-    if is_open and (seconds := _compile_s(answer)):
-        st.caption(plain(f"{roughly(seconds)}."), width="content")
+    seconds = _compile_s(answer) if is_open else 0.0
     _open(winner, answer, "main-link-winner" if is_over and not is_open else "open-winner")
+    takes = f"{roughly(seconds)} more." if seconds else ""
+    if is_over and (more := " ".join(filter(None, (ended, takes)))):
+        st.caption(plain(more), width="content")
     return pressed
 
 
@@ -314,7 +325,7 @@ def fronts(answer: Answer) -> None:
 
 def _ranking(answer: Answer) -> Candidate:
     place = st.container()
-    shown = answer.shardings[:ROWS]
+    shown = in_order(answer, ROWS)
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
     choices.offered(_CANDIDATE, itertools.chain(*numbers))
@@ -329,6 +340,7 @@ def _ranking(answer: Answer) -> Candidate:
         selection_mode="single-row",
         selection_default={"selection": {"rows": picked}},
         column_config={"": st.column_config.Column(width=36)},
+        row_height=_TWO_LINES if _WRAPPED in table else None,
     )
     first = shown[0][0].candidate
     of_plans = (
@@ -375,7 +387,15 @@ def _shown(table: Table, answer: Answer) -> pd.DataFrame:
     alike = {*_SHARED} - ({"Chips", "Target"} if len(answer.best_by_target) > 1 else set())
     drawn = table_frame(table)
     same = [name for name in table.columns if len({*drawn[name]}) == 1 < len(drawn)]
-    return drawn.drop(columns=[name for name in same if name in alike])
+    drawn = drawn.drop(columns=[name for name in same if name in alike])
+    if _WRAPPED not in drawn:
+        return drawn
+    # how a time is known is in the title of its column; what may not fit is beside the memory
+    drawn = drawn.drop(columns=[name for name in drawn if name == "Known by"])
+    order = [name for name in drawn if name not in (_WRAPPED, "Fits")]
+    if "Fits" in drawn:
+        order.insert(order.index("Memory") + 1, "Fits")
+    return drawn[[*order, _WRAPPED]]
 
 
 def _prices(answer: Answer, title: str) -> dict[str, str]:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from spmd_core.base import between, bytes_text, number_text, sums_by_key
 from spmd_core.machine import get_topology
-from spmd_core.search import Candidate, Ranked, score
+from spmd_core.search import FEW, Candidate, Ranked, score
 from spmd_core.surveys import search as words
 from spmd_core.words import KINDS as NAMES, RANGE, part_kind
 from spmd_lab.ui import links
@@ -67,6 +67,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
     best = _near([group[0].candidate for group in groups if group[0].candidate.seconds])
     if not best:
         return []
+    best += _compiled(groups, best)
     times, _, unit_name = times_of(best)
     spans = {each.number: _ends(each, times[each.number]) for each in best}
     longest = max(times.values())
@@ -76,7 +77,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
     rows = []
     for each in (first, *sorted(others, key=lambda each: times[each.number])):
         time, (low, high) = times[each.number], spans[each.number]
-        ends = f"{_three(low)} to {_three(high)} {unit_name}"
+        ends = f"{words.three_digits(low)} to {words.three_digits(high)} {unit_name}"
         rows.append(
             RankedRow(
                 each,
@@ -87,7 +88,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
                 time / top,
                 min(1.0, low / top),
                 min(1.0, high / top),
-                f"{_three(time)} {unit_name}",
+                f"{words.three_digits(time)} {unit_name}",
                 ends if high > low else "",
                 tuple(_parts(each)),
                 _memory(each, is_many),
@@ -104,18 +105,24 @@ def _near(best: Sequence[Candidate]) -> list[Candidate]:
     return near[:MOST_ROWS]
 
 
+def _compiled(groups: Sequence[Sequence[Ranked]], best: Sequence[Candidate]) -> list[Candidate]:
+    """Plans that are compiled and not among the best, the first few: slower than estimates of their
+    mesh and batch, or than those of others.
+    """
+    shown, most = {each.number for each in best}, _FAR * min(score(each) for each in best)
+    known = (
+        entry.candidate
+        for group in groups
+        for entry in group
+        if entry.candidate.stage == "compiled" and entry.candidate.step
+    )
+    beside = (each for each in known if each.number not in shown and score(each) <= most)
+    return [*islice(beside, FEW)]
+
+
 def _ends(each: Candidate, time: float) -> tuple[float, float]:
     low, high = each.span or (each.seconds or 0.0,) * 2
     return time * low / (each.seconds or 1.0), time * high / (each.seconds or 1.0)
-
-
-def _three(value: float) -> str:
-    """Three digits, zeros too: a column of numbers.
-
-    >>> _three(5.2), _three(120.4), _three(2500.0)
-    ('5.20', '120', '2,500')
-    """
-    return number_text(value) if value >= 100 else f"{value:#.3g}"
 
 
 def _screen(each: Candidate) -> str:

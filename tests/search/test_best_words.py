@@ -1,0 +1,100 @@
+"""What a search of plans states of its best: of how many compiled, and which estimates are lower."""
+
+from dataclasses import replace
+
+import pytest
+
+from spmd_core.answers import in_order
+from spmd_core.facts import Estimate
+from spmd_core.search import Answer, models, read_question
+from spmd_core.surveys import search as words
+from spmd_lab.ui.search.rows import ranked_rows
+
+ASKED = {
+    "model": "scaled:1",
+    "chips": ["v5e:4x4"],
+    "global_batch": 32,
+    "remat": ["full"],
+    "offload": False,
+}
+
+
+def compiled(each, times):
+    took = (each.seconds or 0.0) * times
+    predicted = Estimate(low=0.9 * took, estimate=took, high=1.1 * took)
+    return replace(each, stage="compiled", predicted=predicted, memory_span=None, fits="yes")
+
+
+@pytest.fixture(scope="module")
+def answer():
+    """Of three plans that are compiled one is slower than estimates of its mesh and batch."""
+    question = read_question(ASKED)
+    found = [*models.candidates(question)]
+    firsts = [g[0].candidate for g in Answer(question, len(found), found, True).shardings[:3]]
+    times = dict(zip((each.number for each in firsts), (1.03, 1.05, 1.9), strict=True))
+    known = [compiled(e, times[e.number]) if e.number in times else e for e in found]
+    return Answer(question, len(known), known, False, 252.0)
+
+
+def test_the_best_is_of_what_was_compiled_and_lower_estimates_are_named(answer):
+    assert answer.winner.stage == "compiled" and answer.open_estimates
+    assert words.best_words(answer, answer.winner).startswith("Best of 3 compiled: ")
+    mine = answer.ranking[0].score
+    lower = [
+        group[0]
+        for group in answer.shardings
+        if group[0].candidate.stage == "estimated" and group[0].score < mine
+    ]
+    sentence = words.ahead_estimates(answer)
+    assert bool(sentence) == bool(lower)
+    assert sentence.startswith(f"{len(lower)} estimates are lower, from ") or len(lower) < 2
+
+
+def test_one_count_of_others_that_could_win_is_in_every_sentence(answer):
+    many = len(answer.rivals) + answer.open_estimates
+    assert words.open_words(answer) == f"Not settled: {many} others could win"
+    assert f"{many} other meshes or batches could win" in words.search_headline(answer)
+    assert "of them to be faster" not in words.search_headline(answer)
+
+
+def test_each_that_is_compiled_has_a_row(answer):
+    rows = [row.candidate for row in ranked_rows(answer.shardings)]
+    assert sum(each.stage == "compiled" for each in rows) == answer.counts["compiled"] == 3
+
+
+def test_rows_on_the_screen_are_in_order_of_what_is_known_then_of_time(answer):
+    groups = in_order(answer, 15)
+    assert groups[0] == answer.shardings[0] and len(groups) == len(answer.shardings[:15])
+    for stage in ("compiled", "estimated"):
+        for fits in (True, False):
+            scores = [
+                group[0].score
+                for group in groups[1:]
+                if group[0].candidate.stage == stage
+                and (group[0].candidate.fits == "yes") is fits
+            ]
+            assert scores == sorted(scores)
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "is_few", "stated"),
+    [
+        (600.0, True, "Stopped at 3 compiled, after 252 s."),
+        (200.0, False, "Stopped after its 200 s, with 3 compiled."),
+        (None, False, "3 compiled in 252 s."),
+    ],
+)
+def test_why_a_search_stopped_is_one_line(answer, budget_s, is_few, stated):
+    assert words.stopped_words(answer, budget_s, is_few) == stated
+
+
+def test_milliseconds_of_other_batches_name_the_sequences_that_they_are_of():
+    question = read_question(ASKED | {"global_batch": None})
+    found = [*models.candidates(question)][:400]
+    answer = Answer(question, len(found), found, True)
+    winner = answer.winner
+    others = [g[0].candidate for g in answer.shardings if g[0].candidate.fits == "yes"]
+    sentences = {each.tokens == winner.tokens: words.beats(winner, each) for each in others[1:]}
+    for is_same, sentence in sentences.items():
+        has_times = " ms " in sentence or " s less" in sentence
+        assert not has_times or ("For " in sentence) is not is_same

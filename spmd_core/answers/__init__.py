@@ -25,7 +25,7 @@ from spmd_core.answers.measuring import (
 )
 from spmd_core.answers.program_sheet import ProgramRow, programs_table, programs_words
 from spmd_core.answers.search_lines import search_lines
-from spmd_core.answers.serving_chips import kinds_table
+from spmd_core.answers.serving_chips import enough_chips, enough_words, kinds_table
 from spmd_core.answers.serving_kept import (
     kept_serving,
     served_points_json,
@@ -44,6 +44,7 @@ from spmd_core.answers.serving_sheet import (
     compiled_steps,
     copies_figure,
     load_words,
+    made_span,
     served_chips,
     served_mesh,
     served_points_headline,
@@ -129,6 +130,8 @@ __all__ = [
     "copies_figure",
     "devices_text",
     "differing",
+    "enough_chips",
+    "enough_words",
     "even_mark",
     "every_table",
     "five_figures",
@@ -138,6 +141,7 @@ __all__ = [
     "kinds_table",
     "layout_lines",
     "load_words",
+    "made_span",
     "parts_table",
     "peak_bytes",
     "phases_table",

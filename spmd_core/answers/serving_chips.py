@@ -1,10 +1,18 @@
 """Each kind of chips of a question of serving: its best sharding, or why none."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from spmd_core.answers.serving_sheet import left_out, limits_kept, served_mesh
-from spmd_core.search import ServingAnswer, ServingRow
+from spmd_core.answers.serving_sheet import (
+    left_out,
+    limits_kept,
+    served_chips,
+    served_mesh,
+    served_output,
+)
+from spmd_core.base import RequestError
+from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, serve
 from spmd_core.sheets import Column, Sheet, Table, number, seconds, text
 from spmd_core.terms import chip_title, money_text
 
@@ -53,6 +61,37 @@ _KINDS: Sheet[ServedKind] = Sheet(
         Column("$ a million", lambda each: each.row and each.row.per_million(), money_text),
     )
 )
+
+
+_DOUBLED = 5  # times at most
+
+
+def enough_chips(
+    answer: ServingAnswer, answered: Callable[[ServingQuestion], ServingAnswer] = serve
+) -> ServingAnswer | None:
+    """Returns the answer of the first of twice, four times and so on as many chips that hold the load;
+    None where none of these does, or those of the question do.
+    """
+    question, row = answer.question, answer.emptiest
+    if answer.lead or row is None:
+        return None
+    kind = row.plan.topology.chip.generation
+    most = max(each.chips for each in question.topologies if each.chip.generation == kind)
+    priced = tuple(each for each in question.price if each[0] == kind)
+    for power in range(1, _DOUBLED + 1):
+        with suppress(RequestError):
+            more = replace(question, chips=(f"{kind}:{most << power}",), price=priced)
+            held = answered(more)
+            if held.best and held.best.served and not held.best.served.waiting:
+                return held
+    return None
+
+
+def enough_words(held: ServingAnswer) -> str:
+    """Returns the sharding that serves on enough chips, and its output, in a sentence."""
+    row = held.best
+    assert row is not None
+    return f"Fits on {served_chips(row.plan)}: {served_mesh(row)}, {served_output(row)}."
 
 
 def kinds_table(answer: ServingAnswer) -> Table:

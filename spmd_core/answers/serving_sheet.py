@@ -47,6 +47,7 @@ _LIMITS_KEPT = {
     "misses tpot": "misses time per token",
 }
 _MOST_REASONS = 6
+_MOST_WAITING = 3  # named of those whose requests wait
 _BEATS = 1.01  # of the tokens of a row: more than an even point
 
 
@@ -75,18 +76,27 @@ def serving_rivals(answer: ServingAnswer) -> Sequence[ServingRow]:
     """Returns the other rows that may make as many tokens per chip as the best, by their ranges; of a
     question without limits.
     """
-    lead, load = answer.best, answer.question.load
+    lead = answer.best
     if lead is None or lead.served is None or within_words(answer.question):
         return ()
-    low = min(lead.served.output_times(load), default=1.0) * lead.per_chip
-    return [
-        row
-        for row in answer.rows
-        if row is not lead
-        and row.served is not None
-        and row.keeps
-        and max(row.served.output_times(load), default=1.0) * row.per_chip >= low
-    ]
+    return [row for row in _reaching(answer, lead) if row.keeps]
+
+
+def _reaching(answer: ServingAnswer, lead: ServingRow) -> Iterator[ServingRow]:
+    """Yields the other rows whose range of tokens per chip reaches that of the best."""
+    load = answer.question.load
+    low = made_span(lead, load)[0]
+    for row in answer.rows:
+        if row is not lead and row.served is not None and made_span(row, load)[1] >= low:
+            yield row
+
+
+def made_span(row: ServingRow, load: ServingLoad) -> tuple[float, float]:
+    """Returns the interval of the tokens that a chip makes a second; both ends alike where a rate of
+    arrivals bounds them.
+    """
+    times = (row.served.output_times(load) if row.served else ()) or (1.0, 1.0)
+    return times[0] * row.per_chip, times[-1] * row.per_chip
 
 
 def serving_sure(answer: ServingAnswer) -> Iterator[str]:
@@ -99,6 +109,12 @@ def serving_sure(answer: ServingAnswer) -> Iterator[str]:
         span = (number_text(row.per_chip * times) for times in row.served.output_times(load))
         made = " to ".join(span) or number_text(row.per_chip)
         yield f"{_on(row)} could win: {made} tokens/s per chip."
+    if not within_words(answer.question):
+        waiting = [row for row in _reaching(answer, lead) if row.served and row.served.waiting]
+        for row in waiting[:_MOST_WAITING]:
+            assert row.served is not None
+            wait = numbered(row.served.waiting, "request")
+            yield f"{_on(row)} is not counted, though its range reaches it: {wait} would wait."
     come = "by chance" if load.rate else "as others end"
     within = seconds_text(lead.served.ttft_p99_s)
     yield f"Requests arrive {come}: 99% have their first token within {within}."
@@ -201,12 +217,30 @@ def beaten_words(answer: ServingAnswer, most: CurvePoint | None) -> str:
     if most is None:
         how = "within the limits" if limit or answer.question.ttft_s else "in both"
         return f"Nothing on these curves beats {_on(lead)} {how}."
+    if _is_even(lead, most.row, answer.question.load):
+        more, faster = most.row.per_chip / lead.per_chip - 1, most.row.speed / lead.speed - 1
+        by = f"{more:.0%} more tokens per chip and {faster:.0%} faster users" if faster >= 0 else ""
+        by = by or f"{more:.0%} more tokens per chip and {-faster:.0%} slower users"
+        even = f"{_on(most.row)} is about even: {by}, within the ranges of both"
+        return f"With {most.concurrency:,} at once, {even}."
     ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"
     speed = f"{abs(faster):.0%} {'faster' if faster >= 0 else 'slower'}"
     unsure = f" It may miss {seconds_text(limit)}." if limit and most.row.even else ""
     made = f"{more} tokens per chip, and each user is {speed}.{unsure}"
     return f"With {most.concurrency:,} at once, {_on(most.row)} serves {made}"
+
+
+def _is_even(lead: ServingRow, other: ServingRow, load: ServingLoad) -> bool:
+    """Returns True if neither the tokens of a chip nor the speed of a user differ by more than their
+    ranges allow.
+    """
+    assert lead.served and other.served
+    return (
+        made_span(lead, load)[1] >= made_span(other, load)[0]
+        and lead.served.tpot.low <= other.served.tpot.high
+        and other.served.tpot.low <= lead.served.tpot.high
+    )
 
 
 def served_chips(plan: ServedPlan) -> str:
@@ -447,8 +481,9 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
 def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:
     """Returns the seconds of each decode step that is compiled, as sentences."""
     return tuple(
-        f"{_on(row)}: {seconds_text(step.seconds)} compiled, {seconds_text(step.estimate)} estimated; "
-        f"its tokens count {step.seconds / step.estimate:.2f} times as long."
+        f"{_on(row)}: a decode step alone takes {seconds_text(step.seconds)} compiled, "
+        f"{seconds_text(step.estimate)} estimated: {step.seconds / step.estimate:.2f} times. "
+        "Time per token is of the engine with prompts, and counts as many times as long."
         if step.fits
         else f"{_on(row)}: does not fit, its step takes {bytes_text(step.peak or 0)}."
         for row in answer.rows

@@ -7,6 +7,9 @@ import pytest
 from spmd_core.answers import (
     beaten_words,
     better_point,
+    enough_chips,
+    enough_words,
+    made_span,
     served_mesh,
     serving_headline,
     serving_json,
@@ -119,8 +122,9 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
         if f"{each.concurrency:,}" == at and each.row.plan.mesh == (("data", 4), ("tensor", 2))
     )
     assert named == (
-        f"8 v6e, data=4 tensor=2 serves {point.row.per_chip / lead.per_chip - 1:.0%} more tokens per "
-        f"chip, and each user is {point.row.speed / lead.speed - 1:.0%} faster."
+        f"8 v6e, data=4 tensor=2 is about even: {point.row.per_chip / lead.per_chip - 1:.0%} more "
+        f"tokens per chip and {point.row.speed / lead.speed - 1:.0%} faster users, within the ranges "
+        "of both."
     )
     alone = answer_to(chips="v6e:4", concurrency="16")
     (rival,) = serving_rivals(alone)
@@ -167,3 +171,40 @@ def test_the_json_has_the_curves_and_marks_the_frontier(answer, curves):
     at = next(point for point in own["points"] if point["concurrency"] == 64)
     assert at["tokens_per_s_per_chip"] == answer.lead.per_chip
     assert serving_json(replace(answer, rows=()))["curves"] == []
+
+
+@pytest.mark.parametrize(("chips", "concurrency"), [("v6e:..16", "64"), ("v6e:4", "16")])
+def test_a_row_whose_range_reaches_that_of_the_best_could_win_or_has_the_reason(chips, concurrency):
+    answer = answer_to(chips=chips, concurrency=concurrency)
+    load, lead = answer.question.load, answer.best
+    low = made_span(lead, load)[0]
+    reach = [
+        row
+        for row in answer.rows
+        if row is not lead and row.served and made_span(row, load)[1] >= low
+    ]
+    named = [*serving_sure(answer)]
+    assert len([each for each in named if "could win" in each]) == len(serving_rivals(answer))
+    waiting = [row for row in reach if row.served.waiting]
+    assert len(reach) == len(serving_rivals(answer)) + len(waiting)
+    assert len([each for each in named if "is not counted" in each]) == min(3, len(waiting))
+
+
+def test_a_difference_beyond_the_ranges_is_a_fact_and_one_within_them_is_not(answer, curves):
+    better = better_point(answer, frontier(curves))
+    assert "is about even" in beaten_words(answer, better)
+    twice = replace(better.row.served, output_per_s=4 * better.row.served.output_per_s)
+    far = better._replace(row=replace(better.row, served=twice))
+    assert "is about even" not in beaten_words(answer, far)
+    assert "times the tokens per chip" in beaten_words(answer, far)
+
+
+@pytest.mark.parametrize(("model", "chips"), [("llama-3.1-70b", "v5e:8"), ("qwen3-32b", "v6e:1")])
+def test_where_no_sharding_holds_a_request_more_chips_that_do_are_named(model, chips):
+    answer = answer_to(model=model, chips=chips)
+    assert answer.lead is None
+    held = enough_chips(answer)
+    assert held.best.keeps and held == answer_to(model=model, chips=held.question.chips[0])
+    count = held.best.plan.topology.chips
+    assert enough_words(held).startswith(f"Fits on {count} {chips.partition(':')[0]}: ")
+    assert enough_chips(held) is None

@@ -15,7 +15,10 @@ from spmd_core.answers import (
     chosen_for,
     compiled_steps,
     copies_figure,
+    enough_chips,
+    enough_words,
     kinds_table,
+    served_chips,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -203,7 +206,7 @@ def _headline(answer: ServingAnswer) -> None:
     lead = answer.lead
     headline = plain(serving_headline(answer, is_figured=True))
     if not lead or not (pool := lead.pool) or not (served := lead.served):
-        cards.headline(headline)
+        _none_holds(answer, headline)
         return
     with (badges := cards.headline(headline, "Compiled" if lead.compiled else "Estimated")):
         if served.waiting:
@@ -217,7 +220,7 @@ def _headline(answer: ServingAnswer) -> None:
     used, room = lead.cache_used, pool.capacity
     reserved = max(0, room - pool.weights - max(pool.cache, used))
     parts = f"weights {bytes_text(pool.weights)}, cache {bytes_text(used)}, "
-    parts += f"reserved {bytes_text(reserved)} of {bytes_text(room)}"
+    parts += f"kept for steps {bytes_text(reserved)} of {bytes_text(room)}"
     shares = pool.weights / room, used / room, reserved / room
     memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
     first = Figure("First token", seconds_text(served.ttft_s), waits)
@@ -234,6 +237,26 @@ def _headline(answer: ServingAnswer) -> None:
         ],
         [*_of(answer.question, lead, pool.cache - used), Figure("On", chips.more), binds],
     )
+
+
+def _none_holds(answer: ServingAnswer, headline: str) -> None:
+    """Draws that no sharding holds a request, and a button that serves on chips that do."""
+    cards.headline(f":red[{headline}]", "Estimated")
+    if (held := enough_chips(answer, _answered)) is None or held.best is None:
+        return
+    st.markdown(f":material/lightbulb: **{plain(enough_words(held))}**")
+    st.button(
+        f"Serve on {plain(served_chips(held.best.plan))}",
+        type="primary",
+        key="serving:more-chips",
+        icon=":material/arrow_forward:",
+        on_click=_use_chips,
+        args=(held.question.chips[0],),
+    )
+
+
+def _use_chips(chips: str) -> None:
+    st.session_state[state.key(SCREEN, "serve.chips")] = chips
 
 
 def _of(question: ServingQuestion, lead: ServingRow, free: float) -> Iterator[Figure]:

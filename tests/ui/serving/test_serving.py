@@ -328,3 +328,15 @@ def test_a_narrow_chart_names_the_answer_in_fewer_words(data_folder):
         if row.get("name") == "4 v6e, tensor=4" and "height" in row
     ]
     assert {"with 64 requests at once", "64 at once"} == {*rows}
+
+
+def test_where_nothing_holds_the_weights_a_press_serves_on_chips_that_do(data_folder):
+    screen = opened("predict", show="serving", model="llama-3.1-70b", chips="v5e:8")
+    button = screen.button(key="serving:more-chips")
+    assert f"Fits on {button.label.removeprefix('Serve on ')}:" in "".join(
+        plain(each.value) for each in screen.markdown
+    )
+    button.click().run()
+    assert not screen.exception and "Nothing here holds" not in "".join(
+        each.value for each in screen.subheader
+    )

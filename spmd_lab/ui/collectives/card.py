@@ -125,15 +125,15 @@ def _figures(
     known = seconds_text(_seconds(point))
     of = "median" * bool(point.time_s)
     if span:
-        of = f"{known} at 90% of the links' rate, up to {span[1]:.2f}× in published runs"
+        of = f"{known} predicted, up to {span[1]:.2f}× in published runs"
     elif topology and not point.time_s:
-        of = "no range: no times of such links are published"
+        of = "no range: none of the published times here is of such links"
     yield Figure("Time", _span(point, span) or known, of)
     slowest, rate, of = span[1] if span else 1.0, bandwidths(point)[1], "over all links of a device"
     if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
         share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
-        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of the links' {rate_words(rate and rate / share)}"
+        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of {rate_words(rate and rate / share)} by the data sheet"
     rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
     yield Figure("Bus bandwidth", between(*rates), of)
 
@@ -213,7 +213,6 @@ def offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) -> 
 def _compare(rival: str) -> None:
     st.button(
         f"Compare with {plain(rival)}",
-        type="primary",
         icon=":material/compare_arrows:",
         key="compare-rival",
         on_click=st.session_state.update,

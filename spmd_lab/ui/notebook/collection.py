@@ -203,7 +203,7 @@ def _rewriting(page: Collection, item: CollectionItem) -> None:
     if key not in st.session_state:
         st.session_state[kept] = item.text
     store = partial(_store, page.id, item.id)
-    st.text_area("Text", st.session_state[kept], key=key, height=220, help=_HELP, on_change=store)
+    st.text_area("Text", st.session_state[kept], key=key, height="content", help=_HELP, on_change=store)
     if sentence := st.session_state.get(problem):
         shell.refusal(sentence)
         st.button("Save over it", key=f"over:{item.id}", on_click=store, args=(item.text,))
@@ -229,7 +229,7 @@ def _begins_with_text(page: Collection) -> bool:
 def _write(page: Collection, label: str) -> None:
     """Draws the field of a new text: the first of a page is put before its runs."""
     with st.form("add:text", border=False, clear_on_submit=True):
-        text = st.text_area(label, height=120, help=_HELP)
+        text = st.text_area(label, height=68, help=_HELP)
         if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
             _do(partial(_add_text, page, text))
 

@@ -95,11 +95,11 @@ def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(da
     screen = opened("collectives")
     (words,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
     low, high = map(float, re.search(r"([\d.]+) to ([\d.]+) µs", figures(screen)["Time"]).groups())
-    time = float(re.search(r"<small>([\d.]+) µs at 90% of the links' rate", unescape(words))[1])
+    time = float(re.search(r"<small>([\d.]+) µs predicted, up to", unescape(words))[1])
     assert low == pytest.approx(time, abs=0.5)
     assert high == pytest.approx(published_span()[1] * time, rel=0.01)
     # two links a device of 50 GB/s
-    shares = re.search(r"(\d+)% to (\d+)% of the links' 100 GB/s", unescape(words)).groups()
+    shares = re.search(r"(\d+)% to (\d+)% of 100 GB/s by the data sheet", unescape(words)).groups()
     rates = re.search(r"([\d.]+) to ([\d.]+) GB/s", figures(screen)["Bus bandwidth"]).groups()
     assert [*map(int, shares)] == [round(float(each)) for each in rates]
     assert "Nothing was measured" in said(screen) and "All-reduce among 256 on v6e:16x16" in said(
@@ -194,7 +194,7 @@ def test_a_link_restores_what_a_sweep_is_compared_with_also_on_gpus_without_a_ra
     assert "All-gather of 16.0 MiB on h100:8" in said(screen)
     assert " to " in figures(screen)["On v5p:2x2x2, predicted"]
     body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
-    assert "no range: no times of such links are published" in body
+    assert "no range: none of the published times here is of such links" in body
     low, high = published_span()
     (ends,) = re.findall(r"([\d.]+) to ([\d.]+) × as long", body)
     assert float(ends[1]) / float(ends[0]) == pytest.approx(high / min(1.0, low), rel=0.02)

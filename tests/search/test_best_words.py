@@ -70,8 +70,7 @@ def test_rows_on_the_screen_are_in_order_of_what_is_known_then_of_time(answer):
             scores = [
                 group[0].score
                 for group in groups[1:]
-                if group[0].candidate.stage == stage
-                and (group[0].candidate.fits == "yes") is fits
+                if group[0].candidate.stage == stage and (group[0].candidate.fits == "yes") is fits
             ]
             assert scores == sorted(scores)
 

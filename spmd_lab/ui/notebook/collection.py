@@ -203,7 +203,9 @@ def _rewriting(page: Collection, item: CollectionItem) -> None:
     if key not in st.session_state:
         st.session_state[kept] = item.text
     store = partial(_store, page.id, item.id)
-    st.text_area("Text", st.session_state[kept], key=key, height="content", help=_HELP, on_change=store)
+    st.text_area(
+        "Text", st.session_state[kept], key=key, height="content", help=_HELP, on_change=store
+    )
     if sentence := st.session_state.get(problem):
         shell.refusal(sentence)
         st.button("Save over it", key=f"over:{item.id}", on_click=store, args=(item.text,))

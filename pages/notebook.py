@@ -12,7 +12,9 @@ if shown is None:
         title = st.container(width="stretch", gap=None)
         actions = st.container(horizontal=True, width="content")
         collections.begin()
-    if collections.listed() or not (file := collection.example(title, actions)):
+    if collections.is_example_opened() or not collections.listed():
+        file = collection.example(title, actions)
+    if file is None:
         title.title(shell.QUESTIONS["notebook"])
 else:
     file = collection.draw(shown)

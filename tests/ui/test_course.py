@@ -404,3 +404,13 @@ def test_the_tour_is_the_first_card_beside_own_runs_until_it_is_finished(data_fo
     before.query_params["run"] = last[0]
     assert "Tour," not in read(before.run()), "the tour is over"
     assert offered(over.switch_page("pages/recipes.py").run())
+
+
+def test_a_copy_of_the_example_page_does_not_take_its_place(data_folder, monkeypatch):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    opened("notebook").button(key="collection:example").click().run()
+    listed = opened("notebook")
+    links = {each.proto.label: each.proto.query_string for each in listed.get("page_link")}
+    assert links["**Which sharding, and why?**"] == "collection=example"
+    assert any("(copy" in label for label in links)
+    assert opened("notebook", collection="example").button(key="collection:example")

@@ -16,6 +16,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 
 _EXAMPLE = "Which sharding, and why?"
+_EXAMPLE_NAME = "example"  # in the address: no page has it
 _NEW = ""  # of the choice of a collection: one that is begun for it
 
 
@@ -66,7 +67,21 @@ def listed() -> bool:
                 query_params={COLLECTION: each.id},
             )
             st.caption(plain(_facts(each)))
+    if pages and example() is not None:  # a copy of it does not take its place
+        with st.container(horizontal=True, vertical_alignment="center", key="row-example"):
+            st.page_link(
+                "pages/notebook.py",
+                label=f"**{plain(_EXAMPLE)}**",
+                icon=":material/article:",
+                query_params={COLLECTION: _EXAMPLE_NAME},
+            )
+            st.badge("Example", color="blue")
     return bool(pages)
+
+
+def is_example_opened() -> bool:
+    """Returns True if the address names the example page, which a list of pages links to."""
+    return st.query_params.get(COLLECTION) == _EXAMPLE_NAME
 
 
 def aside(shown: Collection) -> None:

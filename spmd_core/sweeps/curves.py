@@ -188,7 +188,7 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
     Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
     Efficiency: useful work per chip and second
     over that of the point with the fewest chips that has a time of the same kind, compiled or
-    estimated (the first, where several have as few; none where it is the only one of its kind):
+    estimated, and the plan of the sweep where one has (the first, where several have as few; none where it is the only one of its kind):
     (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
     tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
     its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).
@@ -211,7 +211,7 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
             row = replace(row, exposed_share=exposed)
         is_alone = len(own) == 1 < len([each for each in speeds if each])
         if speed and not is_alone:
-            at = min(own)[1]
+            at = min(own, key=lambda each: (points[each[1]].instead is not None, *each))[1]
             first = SweepRow(points[at], outcomes[at])
             row = _compared(row, speed / (speeds[at] or math.inf), first)
         rows.append(row)

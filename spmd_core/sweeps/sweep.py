@@ -8,16 +8,24 @@ from typing import Literal
 
 from spmd_core.base import RequestError, mesh_text, numbered, refuse, shorten
 from spmd_core.experiment import Experiment, experiment_of
+from spmd_core.facts import Fits
 from spmd_core.fields import Mesh
 from spmd_core.machine import get_topology, topology_of_chips
-from spmd_core.plan import DATA_AXES, Plan, fewer_microbatches, undivided_axes
+from spmd_core.plan import (
+    DATA_AXES,
+    Plan,
+    fewer_microbatches,
+    option_words,
+    remat_words,
+    undivided_axes,
+)
+from spmd_core.search import REMATS
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory
 
 Meshes = Literal["kept", "best"]
 MAX_POINTS = 24
-TOO_LARGE = 1.15  # of the capacity: a peak estimated from the sizes was up to 11 % off
 # Rough seconds of a decoder's step on two cores: 34 to 669 s were seen for v6e, tpu7x is a guess.
 _COMPILE_S = {"v6e": 150.0, "tpu7x": 120.0}
 _DECODER_S, _SMALL_S = 60.0, 4.0  # 60 to 121 s were seen on v5e and v5p, with other work beside
@@ -49,6 +57,14 @@ class Sweep:
         return self.variable.is_categorical
 
     @property
+    def is_tuned(self) -> bool:
+        """Whether a point that is not sure to fit has the plan of its own that Predict finds: one over
+        chips, unless you keep the mesh.
+        """
+        is_free = self.scaling == "weak" or self.meshes == BEST
+        return self.base.plan is not None and self.variable.scales and is_free
+
+    @property
     def text(self) -> str:
         """As the command line writes it, e.g. `chips=8,64,512`."""
         return f"{self.vary}={self.variable.text_of(self.values)}"
@@ -58,8 +74,8 @@ class Sweep:
 class SweepPoint:
     """One value of a sweep: its experiment, or the sentence why there is none.
 
-    `expected_bytes` is the peak per device estimated from the sizes, before any compile, and
-    `host_bytes` what is offloaded; None where only the compiler knows.
+    `expected_bytes` is the peak per device estimated from the sizes, before any compile, `fits` the
+    verdict on its interval, and `host_bytes` what is offloaded; None where only the compiler knows.
     """
 
     label: str
@@ -70,18 +86,16 @@ class SweepPoint:
     slices: int = 1
     capacity_bytes: int = 0
     expected_bytes: int | None = None
+    fits: Fits | None = None
     host_capacity_bytes: int = 0
     host_bytes: int | None = None
     meshes_tried: int | None = None  # of which its mesh is the best
-    instead: str | None = None  # its mesh, and why it replaces the resized one
+    instead: str | None = None  # its plan, and why it replaces that of the sweep
 
     @property
     def is_too_large(self) -> bool:
         """Whether it does not fit by its sizes alone."""
-        expected = self.expected_bytes
-        if expected is not None and expected > TOO_LARGE * self.capacity_bytes:
-            return True
-        return (self.host_bytes or 0) > self.host_capacity_bytes
+        return self.fits == "no"
 
     @property
     def strategy(self) -> str:
@@ -159,27 +173,35 @@ def _point(sweep: Sweep, value: Value) -> SweepPoint:
             experiment, tried = _varied(sweep, value), None
         label = variable.label_of(value, get_topology(experiment.target))
         point = replace(_valid(label, value, experiment), meshes_tried=tried)
-        return _divided(point) if variable.scales and sweep.scaling == "weak" else point
+        return _tuned(point) if sweep.is_tuned else point
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
         return SweepPoint(variable.label_of(value), value, refusal=str(error), chips=chips)
 
 
-def _divided(point: SweepPoint) -> SweepPoint:
-    """Returns a point, on the best mesh of its chips if its own replicates weights and does not fit."""
+def _tuned(point: SweepPoint) -> SweepPoint:
+    """Returns a point, with the plan of its chips and batch that is sure to fit if its own is not."""
     plan = point.experiment.plan if point.experiment else None
-    if plan is None or not point.is_too_large or not (why := undivided_axes(plan)):
+    if plan is None or point.fits == "yes":
         return point
     try:
-        best = best_mesh(plan.to_json(), plan.topology.target, plan.batch)
+        best = best_mesh(plan.to_json(), plan.topology.target, plan.batch, REMATS)
     except RequestError:
         return point
-    if not best.fits:
-        return point
     experiment = experiment_of(best.plan).vary(strategies=[point.strategy])
-    meshes = f"{mesh_text(best.plan.mesh, ' ')} in place of {mesh_text(plan.mesh, ' ')}"
-    words = f"{meshes}, which does not fit: {'; '.join(why)}"
-    return replace(_valid(point.label, point.value, experiment), instead=words)
+    tuned = _valid(point.label, point.value, experiment)
+    if tuned.fits != "yes":
+        return point
+    verb = "does" if point.is_too_large else "may"
+    why = "; ".join(undivided_axes(plan)) if point.is_too_large else ""
+    unfit = f"{_policy(plan)}, which {verb} not fit{f': {why}' if why else ''}"
+    words = f"{_policy(best.plan)} in place of {unfit}"
+    return replace(tuned, instead=words, meshes_tried=point.meshes_tried)
+
+
+def _policy(plan: Plan) -> str:
+    saved = remat_words(plan.remat, plan.save, plan.offload)
+    return f"{mesh_text(plan.mesh, ' ')} ({', '.join([saved, *option_words({'microbatches': plan.microbatches})])})"
 
 
 def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
@@ -195,6 +217,7 @@ def _valid(label: str, value: Value, experiment: Experiment) -> SweepPoint:
         topology.slices,
         capacity.device,
         expected.peak if expected else None,
+        expected.fits(capacity) if expected else None,
         capacity.host,
         expected.host if expected else None,
     )

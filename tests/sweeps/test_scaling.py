@@ -183,7 +183,7 @@ def test_chips_over_which_weights_do_not_divide_have_another_mesh_and_say_why():
     last = points[-1].experiment.plan
     assert points[0].instead is None and points[1].instead is None
     assert last.mesh != (("fsdp", 8960),) and last.batch == 2 * 8960 and rows[-1].efficiency > 0.9
-    assert " in place of fsdp=8960, which does not fit: " in points[-1].instead
+    assert " in place of fsdp=8960 (full), which does not fit: " in points[-1].instead
     assert (
         "embed=8192 does not divide over fsdp=8960: parameters are replicated" in points[-1].instead
     )

@@ -14,14 +14,17 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
+from spmd_core.search import REMATS
 from spmd_core.surveys import may_fall_short, reach_words, scaled_rows, sweep_headline, sweep_notes
 from spmd_core.sweeps import (
     VARIABLES,
     Sweep,
     SweepPoint,
+    best_mesh,
     compile_seconds,
     estimated,
     parse_sweep,
+    to_compile,
     variants,
 )
 from spmd_core.sweeps.curves import (
@@ -650,7 +653,7 @@ def test_a_point_has_days_and_chip_hours_of_as_many_tokens():
 
 
 def test_a_point_has_the_verdict_of_its_estimate_on_memory():
-    """Its plan is that of more chips: Predict finds another of as many."""
+    """Where the plan of more chips does not fit, it is the one that Predict finds of as many."""
     options = {"model": "llama-3.1-8b", "microbatches": 2, "remat": "full"}
     saved = "query,key,value,out,attention"
     base = decoder(
@@ -663,8 +666,21 @@ def test_a_point_has_the_verdict_of_its_estimate_on_memory():
     states = [point_state(row) for row in curves(points, list(map(estimated, points)))]
     plans = [point.experiment.plan for point in points]
     verdicts = [estimate_step(plan).fit for plan in plans]
-    assert verdicts == ["does not fit", "does not fit", "fits"]
-    assert states == [*(f"{each}, by its sizes" for each in verdicts[:2]), "estimate"]
+    assert verdicts == ["does not fit", "fits", "fits"]
+    assert states == ["does not fit, by its sizes", "estimate", "estimate"]
+    best = best_mesh(plans[1].to_json(), plans[1].target, plans[1].batch, REMATS)
+    assert estimate_step(best.plan).fit == "fits" and plans[1].batch == 128
+    assert " in place of data=2 fsdp=32 (" in points[1].instead and plans[1].save != base.plan.save
+    assert points[2].instead is None
+    outcomes = list(map(estimated, points))
+    assert [point.value for point in to_compile(points, outcomes)] == [64, 256]
+    rows = curves(points, outcomes)  # of the sweep's own plan, not of the one with less memory
+    assert [row.efficiency for row in rows][2] == 1 and rows[1].efficiency < 1
+    kept = variants(parse_sweep(base, "chips=64,256", "strong"))
+    assert kept[0].instead is None, "you keep the mesh"
+    sentence = sweep_headline(held := parse_sweep(base, "batch-per-device=2,8"), [
+        *curves(variants(held), list(map(estimated, variants(held))))])  # fmt: skip
+    assert sentence.endswith("8 sequences per device do not fit with this plan.")
     open_ = estimate_step(plans[2].model_copy(update={"save": (), "batch_per_device": 3, "sequence": 8704, "microbatches": None}))  # fmt: skip
     assert open_.fit == "may not fit"
     row = curves(points[2:], [Outcome("not compiled", numbers=numbers_of(open_))])[0]

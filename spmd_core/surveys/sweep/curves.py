@@ -86,14 +86,15 @@ def sweep_headline(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
 
 
 def missing_words(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
-    """Returns which points an answer is not about: more chips than those with a time, that do not fit,
-    and how many points are refused.
+    """Returns which points an answer is not about: those that do not fit, of a scaling sweep only more
+    chips than those with a time, unless just one has; and how many points are refused.
     """
     refused = sum(row.outcome.state == "refused" for row in rows)
     are = "is" if refused == 1 else "are"
     counted = f"{refused} of {numbered(len(rows), 'point')} {are} refused." * bool(refused)
-    most = max((row.point.chips for row in rows if row.numbers.step_s), default=0)
-    more = [row for row in rows if sweep.variable.scales and row.point.chips > most]
+    timed = [row.point.chips for row in rows if row.numbers.step_s]
+    is_named = not sweep.variable.scales or len(timed) < 2
+    more = [row for row in rows if is_named or row.point.chips > max(timed)]
     return " ".join(filter(None, (_too_large(sweep, more), counted)))
 
 
@@ -102,7 +103,8 @@ def _too_large(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     if not too_large:
         return ""
     do = "does" if sweep.is_categorical and len(too_large) == 1 else "do"
-    return f"{points_words(sweep, too_large)} {do} not fit in memory."
+    plan = "with this plan" if sweep.base.plan and not sweep.is_tuned else "in memory"
+    return f"{points_words(sweep, too_large)} {do} not fit {plan}."
 
 
 def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:

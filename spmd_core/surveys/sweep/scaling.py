@@ -48,7 +48,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
     bend, reached = knee(rows), f"It scales to {reach_words(rows, most)}"
     if bend is None:
         good = (rows[-1].efficiency or 0.0) >= GOOD
-        return [f"{reached}: {_speed_words(rows[-1], rows[0])}."] if good else []
+        return [f"{reached}: {_speed_words(rows[-1], rows)}."] if good else []
     after = count_text(bend.after.point.chips)
     tokens, why = "", f", mostly for {share_words(bend.cause)}, {bend.share:.0%} of the step"
     why *= bool(bend.cause)
@@ -59,7 +59,7 @@ def knee_words(sweep: Sweep, timed: Sequence[SweepRow], most: int) -> list[str]:
                 f"; its links hide a gather of weights from about {number_text(bend.needed)} on"
             )
     return [
-        f"{reached}. At {after} {_speed_words(bend.after, rows[0])}{why}.",
+        f"{reached}. At {after} {_speed_words(bend.after, rows)}{why}.",
         *([f"{tokens}."] if tokens else []),
     ]
 
@@ -84,7 +84,8 @@ def may_fall_short(rows: Sequence[SweepRow]) -> bool:
     return any(row.efficiency_span and row.efficiency_span[0] < GOOD for row in reached)
 
 
-def _speed_words(row: SweepRow, first: SweepRow) -> str:
+def _speed_words(row: SweepRow, rows: Sequence[SweepRow]) -> str:
+    first = next((each for each in rows if each.efficiency == 1), rows[0])
     return f"a chip has {row.efficiency or 0.0:.0%} of its speed at {count_text(first.point.chips)}"
 
 

@@ -1,7 +1,7 @@
 """The chart of scaling efficiency: a curve for each way to scale, and the share that counts."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
 from spmd_core.base import mesh_text
@@ -26,6 +26,7 @@ _LABEL_PX = 76  # right of the last points, for the names of the curves
 _NEAR_PX = 12  # between ends: the names of nearer ones would overlap
 _GOOD = {"type": "rule", "strokeDash": [3, 3], "color": "#8a94a3"}
 _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
+_NUMBER = 6  # percent: of two curves that are nearer at a point one has its number
 _BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
 _NAME = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, "lineBreak": "\n"}
 _LINE_PX = 13  # above the curves, for each line of the words at a bend
@@ -59,7 +60,7 @@ def scaling_chart(
         each["encoding"] = {**each["encoding"], "color": color}
     chart["title"] |= {"subtitle": _key([*values, *known]), "subtitleColor": QUIET}
     x = chart["encoding"]["x"]
-    bends, lines = _bends(sweep, curves.values(), x)
+    bends, lines = _bends(sweep, curves, x)
     y = _y_axis(chart["encoding"]["y"], [*values, *known], _LINE_PX * lines)
     x["scale"] |= {"range": [12, {"expr": f"width - {_LABEL_PX}"}]}
     filled = POINT | {"filled": True}
@@ -111,7 +112,7 @@ def _alike(rows: Sequence[SweepRow], compiled: Sequence[SweepRow]) -> Sequence[S
 
 
 def _title(sweep: Sweep, curves: Sequence[Sequence[SweepRow]]) -> str:
-    timed = ([row.point for row in rows if row.efficiency is not None] for rows in curves)
+    timed = ([row.point for row in rows if row.efficiency == 1] for rows in curves)
     firsts = [points[0] for points in timed if points]
     is_shared = len({point.label for point in firsts}) == 1
     of = point_title(sweep, firsts[0]) if is_shared else "first of each"
@@ -154,10 +155,16 @@ def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) 
     ends = {name: float(str(each[-1]["y"])) for name, each in drawn.items() if each}
     low, high = y["scale"]["domain"]
     apart_px = (max(ends.values()) - min(ends.values())) * HEIGHT_PX / (high - low)
+    above = {each["x"]: float(str(each["y"])) for each in next(iter(drawn.values()), ())}
     in_px = 6 if apart_px > _NEAR_PX or len(ends) == 1 else -1
     for name, end in ends.items():
         is_high = end == max(ends.values())
-        values = [each for each in drawn[name] if name == next(iter(drawn)) or each["y"] != 100]
+        values = [
+            each
+            for each in drawn[name]
+            if name == next(iter(drawn))
+            or abs(float(str(each["y"])) - above.get(each["x"], math.inf)) > _NUMBER
+        ]
         first, second, rest = name.split(" ", 2)
         last = {**drawn[name][-1], "name": f"{first} {second}\n{rest}"}
         beside = {"baseline": "bottom" if is_high else "top", "dy": in_px if is_high else -in_px}
@@ -169,13 +176,15 @@ def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) 
     return layers
 
 
-def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> tuple[list[Spec], int]:
-    """Returns where the efficiency of each curve crosses `GOOD`, at the first with the part of the
-    step that grew most, on the side that has more room; and how many lines these words take.
+def _bends(
+    sweep: Sweep, curves: Mapping[str, Sequence[SweepRow]], x: Spec
+) -> tuple[list[Spec], int]:
+    """Returns where the efficiency of each curve crosses `GOOD`, at the first with its name and the
+    part of the step that grew most, on the side that has more room; and how many lines these words take.
     """
     layers: list[Spec] = []
     lines: list[str] = []
-    for rows in curves:
+    for name, rows in curves.items():
         timed = sorted(
             (row for row in rows if row.efficiency is not None), key=lambda row: row.point.chips
         )
@@ -184,7 +193,7 @@ def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> tuple
         crossed = _crossed(bend, x["scale"].get("type") == "log")
         at: Row = {**place(sweep, bend.after), "x": crossed}
         if not layers:
-            lines = bend_lines(bend)
+            lines = bend_lines(bend, name)
             right = _share(crossed, x["scale"]) < _MIDDLE
             side = {"align": "left", "dx": 6} if right else {"align": "right", "dx": -6}
             named = [{**at, "words": "\n".join(lines)}]
@@ -194,11 +203,11 @@ def _bends(sweep: Sweep, curves: Iterable[Sequence[SweepRow]], x: Spec) -> tuple
     return layers, len(lines)
 
 
-def bend_lines(bend: Knee) -> list[str]:
-    """Returns why a curve bends, in lines that have room in a narrow window."""
+def bend_lines(bend: Knee, name: str) -> list[str]:
+    """Returns why the curve of a name bends, in lines that have room in a narrow window."""
     cause = predictions.share_words(bend.cause)
     why = f": {cause}, {bend.share:.0%} of the step" * bool(cause)
-    return wrap(f"stops scaling{why}", _LINE)
+    return wrap(f"{name} stops scaling{why}", _LINE)
 
 
 def _share(chips: float, scale: Spec) -> float:

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure, best_figures, point_state, points_table
-from spmd_core.base import RequestError, seconds_text, span_text
+from spmd_core.base import RequestError, bytes_text, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
     GOOD,
@@ -56,10 +56,10 @@ from spmd_lab.ui.predict.scaling_chart import (
     scaling_chart,
     span_words,
 )
+from spmd_lab.ui.predict.sweep_axes import TOO_LARGE
 from spmd_lab.ui.shell import QUESTIONS, draw_figures, draw_table, refusal, refused
 from spmd_lab.ui.tables import table_frame
 
-_CAPTIONED = {True: ("failed",), False: ("failed", "too large", "does not fit")}
 _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 # of a point, whose others are in the CSV
 _SHOWN = (
@@ -67,6 +67,7 @@ _SHOWN = (
     "State",
     "Tokens a step",
     "Step",
+    "Tokens/s/chip",
     "Efficiency",
     "Days",
     "Dollars",
@@ -74,6 +75,7 @@ _SHOWN = (
     "Memory",
     "Bound by",
 )
+_MOST_WAYS = 3  # buttons of points that do not fit
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
@@ -115,7 +117,8 @@ def show(
         _reasons(sweep, rows)
         if not sentence:
             compiling.controls(points, outcomes, lambda point: point_title(sweep, point))
-    _table(sweep, rows, is_guess=bool(compiled))
+        _ways_out(sweep, rows)
+    _table(sweep, alike if compiled else rows, known=rows if compiled else ())
     _downloads(downloads or st.container(), sweep, rows)
     _folded(sweep, alike, total, others)
 
@@ -144,18 +147,16 @@ def _reasons(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     for row in rows:
         if words := row.point.refusal or row.point.instead:
             reasons.setdefault(words, []).append(row)
-        if words := _failed(sweep, row):
+        if words := _failed(row):
             reasons.setdefault(words, []).append(row)
     for words, each in reasons.items():
         st.caption(plain(f"{points_words(sweep, each)}: {words}"))
 
 
-def _failed(sweep: Sweep, row: SweepRow) -> str:
-    if row.outcome.state not in _CAPTIONED[False]:
+def _failed(row: SweepRow) -> str:
+    if row.outcome.state not in ("failed", *TOO_LARGE):
         return ""
-    # what does not fit is marked in a chart over chips
-    is_named = row.outcome.state in _CAPTIONED[sweep.variable.scales]
-    return row.outcome.words or point_state(row) * is_named
+    return row.outcome.words or point_state(row) * (row.outcome.state == "failed")
 
 
 def _alike(rows: Sequence[SweepRow]) -> tuple[Sequence[SweepRow], Sequence[SweepRow]]:
@@ -223,12 +224,16 @@ def choose() -> None:
 
 def _turn(key: str) -> None:
     """Write the chosen view to the address bar; a sweep belongs to its own view only."""
+    _leave()
+    if st.session_state[key] != "step":
+        st.query_params[choices.SHOWN] = st.session_state[key]
+
+
+def _leave() -> None:
     for name in ("sweep", *_OF_SCALING, choices.SHOWN):
         st.query_params.pop(name, None)
     if st.query_params.get(choices.TAB) == "Sweep":
         del st.query_params[choices.TAB]
-    if st.session_state[key] != "step":
-        st.query_params[choices.SHOWN] = st.session_state[key]
 
 
 # Fields
@@ -407,9 +412,13 @@ def _answer(
     """Draws the headline and its figures: how far it scales, and which point is best for what."""
     if not (answer := _headline(sweep, rows, timed, total)):
         return
-    badges = cards.headline(plain(as_sentence(answer)), _evidence(rows))
+    missing = missing_words(sweep, rows)
+    first = answer.removesuffix(missing).strip() or missing
+    badges = cards.headline(plain(as_sentence(first)), _evidence(rows))
+    if missing and missing != first:
+        st.markdown(plain(missing))
     if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
-        badges.badge(f"May be below {GOOD:.0%}", color="orange")
+        badges.badge(f"Efficiency may be below {GOOD:.0%}", color="orange")
     above = any(each > 1 for row in timed for each in row.efficiency_span or ())
     efficiency = (*_EFFICIENCY, *[_ABOVE] * above) if timed else ()
     more = [*sweep_notes(sweep, rows), *efficiency, _READING]
@@ -485,27 +494,65 @@ def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec, more:
 
 
 def _table(
-    sweep: Sweep, rows: Sequence[SweepRow], left_out: tuple[str, ...] = (), is_guess: bool = False
+    sweep: Sweep,
+    rows: Sequence[SweepRow],
+    left_out: tuple[str, ...] = (),
+    known: Sequence[SweepRow] = (),
 ) -> None:
+    """Draws the points; where they are estimates to compare, with what is `known` of each as its
+    state.
+    """
     base = links.base_address("predict")
     prices, tokens = price.by_kind(), question.tokens()
     listed = table_frame(points_table(rows, "screen", prices, sweep, tokens))
     first, *others = listed.columns
     pages = {
         label: links.path(row.point.experiment, row.outcome.run, "predict")
-        for label, row in zip(listed[first], rows, strict=True)
+        for label, row in zip(listed[first], known or rows, strict=True)
     }
+    if known:
+        listed["State"] = list(map(_known_state, known))
 
     def named(label: str) -> str:
         return f"[{plain(label)}]({base}{pages[label]})" if pages[label] else plain(label)
 
     left_out += ("Chip-hours",) * ("Dollars" in others)
+    left_out += ("Tokens/s/chip",) * sweep.variable.scales
     kept = [name for name in _SHOWN if name in others and name not in left_out]
     shown = listed[[first, *kept]]
-    guessed = {"Efficiency": "Efficiency, estimated"} if is_guess else {}
-    days = {"Days": f"Days for {tokens_text(tokens)}"}
-    shown = shown.rename(columns=guessed | days)
-    draw_table(shown, named=named)
+    draw_table(shown.rename(columns={"Days": f"Days for {tokens_text(tokens)}"}), named=named)
+    if known:
+        st.caption("Estimates of all, to compare; the state has what a point compiled to.")
+
+
+def _known_state(row: SweepRow) -> str:
+    """Returns the state of a point, with the step and memory that it compiled to."""
+    state, numbers = point_state(row), row.numbers
+    if row.is_estimated or not numbers.step_s:
+        return state
+    held = f", {bytes_text(numbers.peak_bytes)}" if numbers.peak_bytes else ""
+    return f"{state}: {seconds_text(numbers.step_s)}{held}"
+
+
+def _ways_out(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
+    """Draws buttons that open points that do not fit alone, with the plans near them that do."""
+    lost = [row.point for row in rows if row.outcome.state in TOO_LARGE]
+    with st.container(horizontal=True, gap="small", key="sweep:ways"):
+        for at, point in enumerate(lost[:_MOST_WAYS]):
+            st.button(
+                plain(f"What fits near {point_title(sweep, point)}"),
+                icon=":material/arrow_forward:",
+                key=f"sweep:way:{at}",
+                type="tertiary",
+                on_click=_open,
+                args=(point.experiment,),
+            )
+
+
+def _open(experiment: Experiment) -> None:
+    state.replace("predict", experiment)
+    state.set_run("predict", None)
+    _leave()
 
 
 def _downloads(place: DeltaGenerator, sweep: Sweep, rows: Sequence[SweepRow]) -> None:

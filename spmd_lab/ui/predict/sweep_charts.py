@@ -53,7 +53,7 @@ _CROSS = {
 }
 _LIMIT = {"type": "text", "align": "right", "dy": -7, "fontWeight": 600, "color": CROSSED}
 _NEEDED = _LIMIT | {"dy": -14}
-_BELOW = {"dy": 16}  # of the capacity, on whose line the crosses are
+_BELOW = {"dy": 16}  # of the capacity, above whose line the crosses are
 _KINDS_LEGEND = TOP | {"columns": 2, "labelLimit": 130}  # a chart of three
 
 
@@ -106,7 +106,13 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
         for row in rows
         if row.efficiency is not None
     ]
-    return curve(sweep, rows, values, "Work per chip and second (first = 100%)", zero=True)
+    most = max((float(str(value["y"])) for value in values), default=1.0) / 100
+    values = [
+        value
+        | {"y": float(str(value["y"])) / most, "text": f"{float(str(value['y'])) / most:.1f}%"}
+        for value in values
+    ]
+    return curve(sweep, rows, values, "Work per chip and second (best = 100%)", zero=True)
 
 
 def _estimated(rows: Sequence[SweepRow]) -> str:
@@ -184,7 +190,8 @@ class _Memory:
             needed = point.expected_bytes if peak is None else peak
             needs = "" if needed is None else f"{bytes_text(needed)} needed, "
             text = f"does not fit: {needs}{capacity}"
-            self._add(self.too_large, row, point.capacity_bytes, text, needs.removesuffix(", "))
+            at = point.capacity_bytes if needed is None else needed
+            self._add(self.too_large, row, at, text, needs.removesuffix(", "))
         elif peak is not None and not row.is_estimated:
             self._add(self.compiled, row, peak, f"{bytes_text(peak)} by the compiler")
         elif (expected := point.expected_bytes) is not None:
@@ -227,16 +234,26 @@ def memory_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
 
 
 def _named(memory: _Memory, **shared: Spec) -> list[Spec]:
-    """Returns the words at the capacity and at what does not fit: at the last point of a line, at each
+    """Returns the words at what does not fit, and at the capacity: at the last point of a line, at each
     of what has no order.
     """
     is_apart = memory.sweep.is_categorical
     last = slice(None) if is_apart else slice(-1, None)
     beside = {"align": "center"} if is_apart else {}
     below = _BELOW if memory.too_large else {}
+    end = memory.capacity[-1]["x"] if memory.capacity else None
+    ends = {is_last: [row for row in memory.too_large if (row["x"] == end) is is_last] for is_last in (False, True)}  # fmt: skip
     return [
         layer(memory.capacity[last], _LIMIT | beside | below, **shared, text={"field": "text"}),
-        layer(memory.too_large[last], _NEEDED | beside, **shared, text={"field": "needs"}),
+        *(
+            layer(
+                rows,
+                _NEEDED | (beside or {"align": "right" if is_last else "left"}),
+                **shared,
+                text={"field": "needs"},
+            )
+            for is_last, rows in ends.items()
+        ),
     ]
 
 
@@ -286,7 +303,9 @@ def charts_of(sweep: Sweep, rows: Sequence[SweepRow]) -> dict[str, Spec]:
     """The charts that have something to show, by name."""
     # of numbers of chips the question is how far it scales
     first = ("Efficiency",) if sweep.variable.scales else ()
-    drawn = {name: CHARTS[name](sweep, rows) for name in dict.fromkeys((*first, *CHARTS))}
+    # of a plan that is not scaled, tokens per second and chip are the same curve in a unit
+    rest = [name for name in CHARTS if name != "Efficiency" or not sweep.base.plan]
+    drawn = {name: CHARTS[name](sweep, rows) for name in dict.fromkeys((*first, *rest))}
     return {
         name: chart
         for name, chart in drawn.items()

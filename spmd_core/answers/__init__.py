@@ -79,7 +79,7 @@ from spmd_core.answers.training_sheet import (
     training_table,
     tried_words,
 )
-from spmd_core.answers.ways_out_sheet import way_words, ways_headline, ways_table
+from spmd_core.answers.ways_out_sheet import way_words, ways_headline, ways_json, ways_table
 from spmd_core.answers.what_if import (
     PEAK,
     SENT,
@@ -178,6 +178,7 @@ __all__ = [
     "tried_words",
     "way_words",
     "ways_headline",
+    "ways_json",
     "ways_table",
     "why_not_served",
 ]

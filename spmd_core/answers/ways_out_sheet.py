@@ -1,11 +1,12 @@
 """What fits near a plan that does not: a sentence, and a sheet."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from spmd_core.answers.training_sheet import plan_policy
 from spmd_core.base import between, count_text, mesh_text, number_text
 from spmd_core.plan import Plan
-from spmd_core.sheets import Sheet, Table, count, number, size, text
+from spmd_core.sheets import Place, Sheet, Table, count, number, size, text
 from spmd_core.sweeps import WayOut
 from spmd_core.terms import chip_title, listed
 
@@ -46,9 +47,27 @@ def ways_headline(plan: Plan, ways: Sequence[WayOut]) -> str:
     return f"Fits on {listed(words)}."
 
 
-def ways_table(ways: Sequence[WayOut]) -> Table:
+def ways_table(ways: Sequence[WayOut], place: Place = "screen") -> Table:
     """Returns a row for each way out."""
-    return _SHEET.table(ways, "screen")
+    return _SHEET.table(ways, place)
+
+
+def ways_json(ways: Sequence[WayOut]) -> list[dict[str, Any]]:
+    """Returns the ways out for machines: days, seconds, bytes."""
+    return [
+        {
+            "chips": way.plan.topology.chips,
+            "tokens_per_step": way.plan.tokens,
+            "fit": way.step.fit,
+            "days": way.run.days.estimate,
+            "tokens": way.run.tokens,
+            "step_s": way.step.predicted_s.estimate if way.step.predicted_s else None,
+            "peak_bytes": way.step.memory_bytes.peak,
+            "host_bytes": way.step.memory_bytes.host,
+            "plan": way.plan.to_json(),
+        }
+        for way in ways
+    ]
 
 
 def way_words(way: WayOut, plan: Plan) -> str:

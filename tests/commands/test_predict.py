@@ -9,11 +9,14 @@ import sys
 
 import pytest
 
+from spmd_core.answers import ways_headline, ways_json
 from spmd_core.commands import predict, search
 from spmd_core.lab import Lab
 from spmd_core.plan import PRESETS
 from spmd_core.results import Result
+from spmd_core.sweeps import TrainingQuestion, ways_out
 from spmd_core.terms import money_text
+from spmd_core.workloads import parse_plan
 from tests.commands.calls import told
 from tests.labs import HASTY, PATIENCE_S, ROOT, until
 from tests.specs import LONGEST_COMPILE
@@ -279,12 +282,19 @@ def test_an_estimate_that_does_not_fit_names_the_nearest_plan_that_does():
         "--estimate",
     )
     lines = told(*large).stdout.splitlines()
-    assert "does not fit, " in lines[0] and "128 chips (v5e:8x16)" in lines[1]
-    assert lines[2] == "try: --target tpu:v5e:8x16 --mesh fsdp=128 --offload input"
-    near = json.loads(told(*large, "--json").stdout)["nearest"]
+    found = json.loads(told(*large, "--json").stdout)
+    plan = parse_plan(found["plan"])
+    question = TrainingQuestion(found["plan"], 1e12, plan.batch, ("v5e",), 16)
+    ways = ways_out(question, plan)  # as the screen has them
+    assert "does not fit, " in lines[0] and lines[1] == ways_headline(plan, ways)
+    first = next(way for way in ways if way.is_sure)
+    assert lines[2].startswith(f"try: --target {first.plan.target} --mesh ")
+    assert "Days of 1T tokens." in lines and len(found["ways_out"]) == len(ways) > 0
+    assert found["ways_out"] == json.loads(json.dumps(ways_json(ways)))
+    near = found["nearest"]
     assert near["plan"]["target"] == "tpu:v5e:8x16" and len(near["changes"]) == 3
     fitting = json.loads(told("predict", *PLAN, "--estimate", "--json").stdout)
-    assert (fitting["nearest"], fitting["fit"]) == (None, "fits")
+    assert (fitting["nearest"], fitting["fit"], fitting["ways_out"]) == (None, "fits", [])
 
 
 @pytest.mark.parametrize("batch", ["1", "2", "4", "16"])

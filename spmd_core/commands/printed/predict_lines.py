@@ -14,13 +14,31 @@ from spmd_core.answers import (
     training_headline,
     training_table,
     tried_words,
+    ways_headline,
+    ways_json,
+    ways_table,
 )
-from spmd_core.base import WorkerError, bytes_text, number_text, seconds_text, span_text
+from spmd_core.base import (
+    RequestError,
+    WorkerError,
+    bytes_text,
+    number_text,
+    seconds_text,
+    span_text,
+)
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
 from spmd_core.results import Result
 from spmd_core.sheets import sheet_lines, table
-from spmd_core.sweeps import TrainingAnswer, TrainingRow, context_rows, training_run
+from spmd_core.sweeps import (
+    TrainingAnswer,
+    TrainingQuestion,
+    TrainingRow,
+    WayOut,
+    context_rows,
+    training_run,
+    ways_out,
+)
 from spmd_core.terms import (
     convention_words,
     cost_of,
@@ -31,8 +49,9 @@ from spmd_core.terms import (
 )
 from spmd_core.time import estimate_step, nearest_fit
 from spmd_core.trials import remedy_lines
-from spmd_core.words import bound_by, in_sentences, parts, predictions
+from spmd_core.words import bound_by, in_sentences, parts, predictions, tokens_text
 
+_TOKENS = 1e12  # that ways out are compared by where none are given
 _BAR, _SMALL = 40, 0.005  # characters of a bar, and the share that is worth one
 
 
@@ -171,13 +190,14 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
                     **known.model_dump(mode="json"),
                     "fit": estimate.fit,
                     "nearest": None if estimate.fits else nearest_json(plan),
+                    "ways_out": ways_json(_ways(plan, estimate, wanted)),
                     **spent,
                 }
             )
         )
         return
     words = estimate.before_compiling
-    lines = [predictions.estimate(estimate, plan), *_nearest(plan, estimate.fits)]
+    lines = [predictions.estimate(estimate, plan), *_ways_lines(plan, estimate, wanted)]
     is_timed = estimate.is_timed
     if is_timed:
         lines.append(predictions.step_estimate(estimate))
@@ -198,12 +218,29 @@ def print_estimate(plan: Plan, as_json: bool, model: Mapping[str, object], wante
     print("\n".join(lines + notes + ignored(model)))
 
 
-def _nearest(plan: Plan, fits: bool) -> list[str]:
-    if fits:
+def _ways(plan: Plan, estimate: Prediction, wanted: Wanted) -> tuple[WayOut, ...]:
+    """The plans that fit near one that is not sure to, as the screen has them; none near one that is."""
+    if estimate.fit == "fits":
+        return ()
+    topology = plan.topology
+    kinds, tokens = (topology.chip.generation,), wanted.tokens or _TOKENS
+    question = TrainingQuestion(plan.to_json(), tokens, plan.batch, kinds, topology.chips)
+    try:
+        return ways_out(question, plan)
+    except RequestError:
+        return ()
+
+
+def _ways_lines(plan: Plan, estimate: Prediction, wanted: Wanted) -> list[str]:
+    """The ways out of a plan that is not sure to fit, and the arguments of the first that is."""
+    if estimate.fit == "fits":
         return []
-    nearest = nearest_fit(plan)
-    tried = [f"try: {arguments(plan, nearest.plan)}"] if nearest else []
-    return [nearest_words(plan, nearest), *tried]
+    ways = _ways(plan, estimate, wanted)
+    if not ways:
+        return [nearest_words(plan, None)]
+    tried = [f"try: {arguments(plan, way.plan)}" for way in ways if way.is_sure][:1]
+    days = f"Days of {tokens_text(wanted.tokens or _TOKENS)}."
+    return [ways_headline(plan, ways), *tried, "", *sheet_lines(ways_table(ways, "terminal")), days]
 
 
 def print_training(answer: TrainingAnswer, as_json: bool) -> None:

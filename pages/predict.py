@@ -36,8 +36,8 @@ with st.sidebar:
     sweep.choose()
     of_sweep = st.container()
     fields = plan_inputs.predict_fields(not sweep.scales(), finding)
-experiment, refusal = state.edit("predict", fields)
-refusal = refusal or question.number_refusal()
+experiment, refusal = state.edit("predict", fields, press="predict")
+refusal = refusal or question.number_refusal() or price.refusal()
 variant.note(experiment)
 one = not sweep.is_open()
 run = live.joined("predict", experiment) if one else None

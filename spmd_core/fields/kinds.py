@@ -27,6 +27,7 @@ class Field:
     default: Any = ""  # of the option
     option: str = ""  # in an experiment; "": its name
     label: str = ""  # of its widget
+    group: str = ""  # heading of its widget; "": of no plan
     help: str = ""  # of its flag and its widget, without a period
     metavar: str = "NAME"
     line: str = ""  # its words in a line, {} for the value; "": its name and the value

@@ -205,13 +205,14 @@ class PlanFields(Frozen):
     remat: Annotated[
         Literal["full", "minimal", "none"],
         Choice(
+            group="Memory",
             label="Rematerialization",
             help="what the backward pass computes again instead of saving it",
             metavar="POLICY",
             titles={
                 "none": "none: save everything",
                 "minimal": "minimal: save projections",
-                "full": "full: save only block inputs",
+                "full": "full: block inputs, others by name",
             },
             always=True,
             searched=True,
@@ -220,6 +221,7 @@ class PlanFields(Frozen):
     device_order: Annotated[
         Literal["topology", "plain"],
         Choice(
+            group="Pipeline and compiler",
             label="Device order",
             help="topology: axes are where jax.make_mesh puts them; plain: as jax.devices() lists "
             "them",
@@ -230,6 +232,7 @@ class PlanFields(Frozen):
         tuple[str, ...],
         Words(
             NAMES,
+            group="Memory",
             refusal=_not_saved,
             label="Saved on the device",
             help="saved as well, by name",
@@ -242,6 +245,7 @@ class PlanFields(Frozen):
         tuple[str, ...],
         Words(
             NAMES,
+            group="Memory",
             refusal=_not_saved,
             label="Offloaded to the host",
             help="moved to host memory in the forward pass, and back",
@@ -251,11 +255,17 @@ class PlanFields(Frozen):
         ),
     ] = ()
     fused_qkv: Annotated[
-        bool, Switch(label="One matmul for query, key and value", unfit=_unequal_heads)
+        bool,
+        Switch(
+            group="Model and optimizer",
+            label="One matmul for query, key and value",
+            unfit=_unequal_heads,
+        ),
     ] = False
     fused_mlp: Annotated[
         bool,
         Switch(
+            group="Model and optimizer",
             label="One matmul for gate and up",
             unfit=lambda size: (
                 ""
@@ -267,6 +277,7 @@ class PlanFields(Frozen):
     attention_blocks: Annotated[
         int | Blocks | None,
         BlocksField(
+            group="Attention",
             help="blocks of the attention kernel: queries, keys, keys per matmul; or one number "
             "for all",
             metavar="Q,KV,COMPUTE",
@@ -276,6 +287,7 @@ class PlanFields(Frozen):
     attention_backward: Annotated[
         Literal["published", "fused", "split"],
         Choice(
+            group="Attention",
             label="Attention backward",
             help="kernels of the gradients of attention",
             metavar="KERNELS",
@@ -291,6 +303,7 @@ class PlanFields(Frozen):
     state_dtype: Annotated[
         _StateDtype,
         Choice(
+            group="Precision",
             label="Optimizer state",
             help="of the optimizer's moments; float8 with a scale for each row",
             metavar="DTYPE",
@@ -299,6 +312,7 @@ class PlanFields(Frozen):
     second_moment_dtype: Annotated[
         _StateDtype | None,
         Choice(
+            group="Precision",
             label="Second moment",
             help="of the optimizer's second moment alone",
             metavar="DTYPE",
@@ -307,11 +321,13 @@ class PlanFields(Frozen):
         ),
     ] = None
     parameter_dtype: Annotated[
-        _Dtype, Choice(label="Parameters", help="of the parameters", metavar="DTYPE")
+        _Dtype,
+        Choice(group="Precision", label="Parameters", help="of the parameters", metavar="DTYPE"),
     ] = "float32"
     compiler_flags: Annotated[
         tuple[str, ...],
         Words(
+            group="Pipeline and compiler",
             separator=" ",
             refusal=flag_refusal,
             label="Compiler flags",
@@ -322,11 +338,17 @@ class PlanFields(Frozen):
     ] = ()
     activation: Annotated[
         Literal["relu", "gelu", "silu"] | None,
-        Choice(label="Activation", help="of the mlp", of_model="activation"),
+        Choice(
+            group="Model and optimizer",
+            label="Activation",
+            help="of the mlp",
+            of_model="activation",
+        ),
     ] = None
     gated: Annotated[
         bool | None,
         Choice(
+            group="Model and optimizer",
             option="gate",
             line="{}",
             meanings={"gated": True, "ungated": False},
@@ -338,6 +360,7 @@ class PlanFields(Frozen):
     tied: Annotated[
         bool | None,
         Choice(
+            group="Model and optimizer",
             option="tables",
             line="{}",
             meanings={"tied": True, "untied": False},
@@ -349,6 +372,7 @@ class PlanFields(Frozen):
     mtp_layers: Annotated[
         int | None,
         Integer(
+            group="Model and optimizer",
             low=1,
             high=8,
             placeholder="as the model",
@@ -362,6 +386,7 @@ class PlanFields(Frozen):
     dropless: Annotated[
         bool,
         Switch(
+            group="Experts",
             label="Experts drop no token",
             help="experts take every token, by a grouped matmul",
             line="dropless experts",
@@ -379,6 +404,7 @@ class PlanFields(Frozen):
         Number(
             1,
             64,
+            group="Experts",
             label="Capacity factor",
             help="rows that an expert takes, over an even share",
             metavar="FACTOR",
@@ -393,6 +419,7 @@ class PlanFields(Frozen):
         Number(
             1,
             64,
+            group="Experts",
             label="Imbalance, dropless",
             help="dropless: rows that a device takes, over an even share",
             metavar="FACTOR",
@@ -403,6 +430,7 @@ class PlanFields(Frozen):
     fsdp_on_experts: Annotated[
         bool,
         Switch(
+            group="Experts",
             label="Experts' weights over fsdp by experts",
             help="fsdp shards the experts' dim of their weights (MaxText's fsdp_shard_on_exp)",
             unfit=_no_experts,
@@ -412,6 +440,7 @@ class PlanFields(Frozen):
     matmul_dtype: Annotated[
         Literal["bfloat16", "float8", "int8"],
         Choice(
+            group="Precision",
             label="Matmuls",
             help="of the operands of the layers' matmuls: float8 is MaxText's fp8 and fp8_full",
             metavar="DTYPE",
@@ -420,6 +449,7 @@ class PlanFields(Frozen):
     backward_dtype: Annotated[
         Literal["bfloat16", "float8"] | None,
         Choice(
+            group="Precision",
             label="Matmuls, backward",
             help="of the gradients that matmuls take",
             metavar="DTYPE",
@@ -436,6 +466,7 @@ class PlanFields(Frozen):
     scales: Annotated[
         Literal["dynamic", "static"],
         Choice(
+            group="Precision",
             label="Scales",
             help="of operands in 8 bits: by their largest value, or known before (on TPUs not of "
             "gradients)",
@@ -452,6 +483,7 @@ class PlanFields(Frozen):
     gathered_dtype: Annotated[
         Literal["bfloat16", "float8", "int8"] | None,
         Choice(
+            group="Precision",
             label="Gathered weights",
             help="of weights on their way to a matmul; static scales: that of the matmuls",
             metavar="DTYPE",
@@ -465,6 +497,7 @@ class PlanFields(Frozen):
     microbatches: Annotated[
         int | None,
         Integer(
+            group="Memory",
             low=1,
             high=MOST_MICROBATCHES,
             placeholder="one, or up to four a stage",
@@ -479,6 +512,7 @@ class PlanFields(Frozen):
     schedule: Annotated[
         Literal["1f1b", "gpipe", "interleaved", "zb-h1", "circular"],
         Choice(
+            group="Pipeline and compiler",
             label="Pipeline schedule",
             help="of a mesh with the axis stage: the order in which stages work on microbatches",
             metavar="SCHEDULE",
@@ -492,6 +526,7 @@ class PlanFields(Frozen):
             1,
             1,
             64,
+            group="Pipeline and compiler",
             label="Runs of layers in each stage",
             help="interleaved and circular pipelines: how often a microbatch passes each stage",
             metavar="N",
@@ -501,6 +536,7 @@ class PlanFields(Frozen):
     optimizer: Annotated[
         Literal["adamw", "momentum", "lion", "adafactor", "muon"],
         Choice(
+            group="Model and optimizer",
             label="Optimizer",
             help="AdamW has two moments, SGD with momentum and Lion one, Adafactor those of rows and "
             "columns; Muon has one of hidden matrices, which are gathered or exchanged",
@@ -523,6 +559,7 @@ class PlanFields(Frozen):
     context_attention: Annotated[
         Literal["all-gather", "ring", "ulysses"],
         Choice(
+            group="Attention",
             label="Attention over context",
             help="of a mesh with the axis context: keys and values are gathered, pass around a "
             "ring, or heads are exchanged for tokens",
@@ -539,6 +576,7 @@ class PlanFields(Frozen):
     context_order: Annotated[
         Literal["balanced", "contiguous"],
         Choice(
+            group="Attention",
             label="Order of tokens over context",
             help="balanced: a device has an early part of each sequence and the late one that "
             "mirrors it, so that all attend to as many keys",
@@ -557,6 +595,7 @@ class PlanFields(Frozen):
             1,
             1,
             64,
+            group="Memory",
             label="Parts of the logits",
             help="of each sequence, one after the other: its logits are not all in memory, and are "
             "computed again for their gradients",
@@ -568,6 +607,7 @@ class PlanFields(Frozen):
     lora_rank: Annotated[
         int | None,
         Integer(
+            group="Model and optimizer",
             low=1,
             high=1024,
             placeholder="all weights are trained",
@@ -582,6 +622,7 @@ class PlanFields(Frozen):
     shard_optimizer_over_data: Annotated[
         bool,
         Switch(
+            group="Memory",
             label="Optimizer sharded over data",
             help="ZeRO-1: parameters and moments are sharded over data, too; weights are gathered "
             "once a step",

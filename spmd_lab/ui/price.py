@@ -39,9 +39,19 @@ def from_query() -> bool:
     """Takes the price that was typed, else of a link that was just opened, once. What is above the
     field on a screen reads it too.
     """
-    if (typed := st.session_state.get(state.key(_LINKED.screen, PRICE))) is not None:
+    typed = st.session_state.get(state.key(_LINKED.screen, PRICE))
+    if typed is not None and refusal() is None:
         state.set_aside(_LINKED.screen, PRICE, typed)
     return _LINKED.from_query()
+
+
+def refusal() -> str | None:
+    """Returns why the price in the field is none; None where it is one. The last one stays."""
+    try:
+        read_prices_by_kind(st.session_state.get(state.key(_LINKED.screen, PRICE)) or "")
+    except RequestError as error:
+        return str(error)
+    return None
 
 
 def field(kind: str = "") -> None:
@@ -60,12 +70,10 @@ def field(kind: str = "") -> None:
         on_change=_name_kind if kind else None,
         args=(key, kind),
     )
-    try:
-        read_prices_by_kind(text)
-    except RequestError as error:
-        st.caption(f":red[{plain(str(error))}]")
-        text = ""
-    _LINKED.keep(text)
+    if (why := refusal()) is None:
+        _LINKED.keep(text)
+    else:
+        st.caption(f":red[{plain(why)}]")
 
 
 def _name_kind(key: str, kind: str) -> None:

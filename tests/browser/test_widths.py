@@ -119,7 +119,7 @@ def test_every_field_is_reached_at_390(server, page, screen):
 
 def test_no_field_of_a_model_is_narrower_than_its_text(server, page):
     visit(page, f"{server.url}/predict")
-    unfold(page, "Change the plan", "More of the model")
+    unfold(page, "Change the plan", "Model and optimizer")
     page.get_by_test_id("stSidebar").get_by_label("vocab").first.wait_for(timeout=PATIENCE_MS)
     for width in (800, 1000, 1280, 1400):
         page.set_viewport_size({"width": width, "height": 900})

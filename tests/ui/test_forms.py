@@ -80,3 +80,18 @@ def test_a_refused_field_in_a_closed_fold_opens_it(data_folder, page, fold, fiel
     assert errors(screen) and folds(screen)[fold] is True, "what is to be mended is in sight"
     screen.run()
     assert folds(screen)[fold] is True and len(screen.error) == 1
+
+
+def test_the_fields_of_a_plan_are_under_headings_and_those_that_are_set_come_first(data_folder):
+    groups = {row.group for row in PLAN_FIELDS.values()}
+    assert "" not in groups and len(groups) <= 6
+    screen = opened("predict")
+    set_ = [name for name, is_open in folds(screen).items() if is_open]
+    assert set_ == ["Memory, 2 set"], "of the plan of a first visit"
+    headings = [name.partition(",")[0] for name in folds(screen)]
+    listed = [name for name in headings if name in groups]
+    assert {*listed} == groups and listed[0] == "Memory"
+    next(each for each in screen.selectbox if each.label == "Matmuls").set_value("float8")
+    screen.run(timeout=60)
+    assert folds(screen)["Precision, 1 set"] is False, "a change moves and opens nothing"
+    assert [name.partition(",")[0] for name in folds(screen)] == headings

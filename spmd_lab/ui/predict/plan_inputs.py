@@ -1,11 +1,13 @@
 """The fields of the Predict screen, as the JSON form of an experiment."""
 
 import math
+from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
+from spmd_core.fields import Field
 from spmd_core.plan import (
     MAX_CONFIG_BYTES,
     PLAN_FIELDS,
@@ -74,7 +76,8 @@ def with_config(draft: Form, config: Config) -> Form:
 
 SCREEN = "predict"
 _SCALED = tuple(f"{name}:{1 << power}" for name in ("scaled", "scaled-2023") for power in range(9))
-_FIRST = ("remat", "device_order")  # beside the model; the others are folded
+_KEPT = ("remat", "device_order")  # are options at their default, too
+_SIZED = "Model and optimizer"  # the heading that has the sizes of a model
 
 
 def predict_fields(has_chips: bool = True, answer: DeltaGenerator | None = None) -> Form:
@@ -129,26 +132,55 @@ def _model_fields(screen: str, draft: Form, devices: int, model: str | None) -> 
     parameters = st.empty()
     config_box(screen)
     batch, sequence = _batch(screen, draft, devices)
-    keyed = forms.keyed(screen)
-    chosen = forms.draw_fields(keyed, (PLAN_FIELDS[name] for name in _FIRST), options)
-    size = _size(model, dims, options)
-    rows = [row for name, row in PLAN_FIELDS.items() if name not in _FIRST]
-    # as it was when it was first drawn: another value would open or shut it
-    is_open = state.key(screen, "more.open")
-    st.session_state.setdefault(is_open, any(forms.is_set(row, options) for row in rows))
-    with st.expander("More of the model", expanded=st.session_state[is_open], key="fields:more"):
-        more = forms.draw_fields(keyed, rows, options, size)
-        st.caption("Sizes of the model, where they are to differ from the preset's")
-        sizes = inputs.size_inputs(model, dims, keyed)
-    own = _size(model, sizes, more)
+    keyed, size = forms.keyed(screen), _size(model, dims, options)
+    chosen, sizes = Form(), Form()
+    for group, rows in _groups(screen, options).items():
+        with _group(screen, group, rows, options):
+            chosen |= forms.draw_fields(keyed, rows, options, size)
+            if group == _SIZED:
+                st.caption("Sizes of the model, where they are to differ from the preset's")
+                sizes = inputs.size_inputs(model, dims, keyed)
+    own = _size(model, sizes, chosen)
     parameters.caption(plain(sizes_words(own) if own else ""))
-    defaults = {name: option.default for row in rows for name, option in row.options.items()}
+    rows = PLAN_FIELDS.items()
+    kept = {
+        option: each.default
+        for name, row in rows
+        if name not in _KEPT
+        for option, each in row.options.items()
+    }
     return {
         "dims": {"batch": batch, "sequence": sequence} | sizes,
-        "options": chosen
-        | {"model": model}
-        | {name: value for name, value in more.items() if value != defaults[name]},
+        "options": {"model": model}
+        | {
+            name: value for name, value in chosen.items() if name not in kept or value != kept[name]
+        },
     }
+
+
+def _groups(screen: str, options: Form) -> dict[str, list[Field]]:
+    """Returns the fields of a plan by their heading, those with a field that is set first, as they were
+    when they were first drawn.
+    """
+    groups: dict[str, list[Field]] = {}
+    for row in PLAN_FIELDS.values():
+        groups.setdefault(row.group, []).append(row)
+    for group, rows in groups.items():
+        is_open = any(forms.is_set(row, options) for row in rows)
+        st.session_state.setdefault(state.key(screen, f"{group}.open"), is_open)
+    return dict(sorted(groups.items(), key=lambda each: not _is_open(screen, each[0])))
+
+
+def _is_open(screen: str, group: str) -> bool:
+    return st.session_state[state.key(screen, f"{group}.open")]
+
+
+def _group(screen: str, group: str, rows: Sequence[Field], options: Form) -> DeltaGenerator:
+    """Returns the fold of a heading, with how many of its fields are set."""
+    count = sum(forms.is_set(row, options) for row in rows)
+    label = f"{group}, {count} set" if count else group
+    key = f"fields:{group.split()[0].lower()}"
+    return forms.fold(screen, plain(label), key, is_open=_is_open(screen, group))
 
 
 def _size(model: str, dims: Form, options: Form) -> ModelSize | None:

@@ -101,16 +101,11 @@ def efficiency_chart(sweep: Sweep, rows: Sequence[SweepRow]) -> Spec:
     """Useful work per chip and second over that of the smallest point, in percent."""
     if sweep.variable.scales:
         return scaling_chart(sweep, rows)
+    known = [(row, row.efficiency) for row in rows if row.efficiency is not None]
+    most = max((each for _, each in known), default=1.0)
     values = [
-        value_of(sweep, row, 100 * row.efficiency, None, None, f"{row.efficiency:.1%}")
-        for row in rows
-        if row.efficiency is not None
-    ]
-    most = max((float(str(value["y"])) for value in values), default=1.0) / 100
-    values = [
-        value
-        | {"y": float(str(value["y"])) / most, "text": f"{float(str(value['y'])) / most:.1f}%"}
-        for value in values
+        value_of(sweep, row, 100 * each / most, None, None, f"{each / most:.1%}")
+        for row, each in known
     ]
     return curve(sweep, rows, values, "Work per chip and second (best = 100%)", zero=True)
 

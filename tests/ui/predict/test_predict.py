@@ -763,6 +763,18 @@ def test_rows_that_miss_a_deadline_begin_with_the_fastest(data_folder):
     assert days == sorted(days) and len(days) == 3
 
 
+def test_a_price_that_is_none_keeps_the_last_answer_and_its_dollars(data_folder):
+    screen = screen_opened("predict", price="v5e=1.2")
+    before = figures(screen)
+    field(screen, "text_input", "Price per chip-hour ($)").set_value("abc").run()
+    assert "price 'abc' is not above 0" in errors(screen)
+    assert "$" in before["Dollars"] and figures(screen) == before
+    assert "last fields that were valid" in said(screen)
+    assert screen.query_params["price"] in ("v5e=1.2", ["v5e=1.2"])
+    field(screen, "text_input", "Price per chip-hour ($)").set_value("").run()
+    assert not errors(screen) and "Dollars" not in figures(screen)
+
+
 def test_a_missed_deadline_is_red_in_the_headline(data_folder):
     screen = screen_opened("predict")
     asked(screen, BY_DAYS, ("number_input", "Days", 0.1))

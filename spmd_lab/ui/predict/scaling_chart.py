@@ -157,8 +157,9 @@ def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) 
     apart_px = (max(ends.values()) - min(ends.values())) * HEIGHT_PX / (high - low)
     above = {each["x"]: float(str(each["y"])) for each in next(iter(drawn.values()), ())}
     in_px = 6 if apart_px > _NEAR_PX or len(ends) == 1 else -1
-    for name, end in ends.items():
-        is_high = end == max(ends.values())
+    highest = max(ends, key=ends.__getitem__)
+    for name in ends:
+        is_high = name == highest
         values = [
             each
             for each in drawn[name]

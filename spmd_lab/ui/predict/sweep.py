@@ -464,11 +464,12 @@ def _figures(
         return [], []
     last, (cause, share) = timed[-1], grown_most(timed[0], timed[-1])
     at = point_title(sweep, last.point)
-    of = f"{span_words(last)}, {SCALING[sweep.scaling].lower()}"
+    of = ", ".join(filter(None, (span_words(last), SCALING[sweep.scaling].lower())))
     reached = [Figure(f"Efficiency at {at}", f"{last.efficiency or 0.0:.0%}", of)]
     if total and sweep.base.plan:
         same = total[-1]
-        more = ", ".join((span_words(same), step_tokens(sweep.base.plan), mesh_of(same)))
+        parts = (span_words(same), step_tokens(sweep.base.plan), mesh_of(same))
+        more = ", ".join(filter(None, parts))
         reached.append(Figure(SCALING["strong"], f"{same.efficiency or 0.0:.0%}", more))
     time = last.numbers.time
     span = f"{RANGE} {span_text(time.low, time.high)}" if time and last.numbers.low_s else ""

@@ -395,6 +395,24 @@ def test_the_axis_of_an_efficiency_holds_every_curve_and_the_key_names_its_marks
     assert alone["encoding"]["y"]["axis"]["values"] == [50, 60, 70, 80, 90, 100, 110]
 
 
+def test_curves_that_end_at_one_point_have_their_names_apart():
+    """The base of the efficiency is the last point: that of the sweep's own plan."""
+    sweep = parse_sweep(BASE, "chips=32,64")
+    points = variants(sweep)
+    points = [replace(points[0], instead="another plan"), points[1]]
+    rows = curves(points, [predicted(1.1, 32, 8e15), predicted(1.0, 64, 8e15)])
+    assert rows[1].efficiency == 1 > rows[0].efficiency
+    chart = scaling_chart(sweep, rows, rows)
+    named = [
+        each
+        for each in chart["layer"]
+        if each["mark"].get("lineBreak") and "name" in each["data"]["values"][0]
+    ]
+    assert [each["mark"]["baseline"] for each in named] == ["bottom", "top"]
+    reached, _ = _figures(sweep, scaled_rows(rows), scaled_rows(rows))
+    assert [figure.more.startswith(", ") for figure in reached] == [False, False]
+
+
 def test_the_words_at_a_bend_have_room_on_a_telephone():
     _, rows, _ = drawn(*CASES["chips"])
     bend = Knee(rows[0], rows[1], "exposed: fsdp sequence", 0.23)

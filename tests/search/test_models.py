@@ -158,7 +158,7 @@ def test_a_rank_front_and_score_are_those_of_brute_force(small):
 
 
 def test_chips_without_a_compiler_are_ahead_of_compiled_ones_only_beyond_their_intervals():
-    asked = read_question(SMALL | {"chips": ["v5e:8", "h100:8"]})
+    asked = read_question(SMALL | {"chips": ["v5e:8", "h100:8"], "remat": ["full"]})
     found = list(candidates(asked))
     known = Answer(asked, len(found), found, True)
     of = {
@@ -300,9 +300,9 @@ def test_fixed_stages_are_all_that_is_searched_and_none_where_they_are_one():
 
 
 def test_what_is_fixed_stays_and_up_to_so_many_chips_means_all_of_them():
-    fixed = answer_of(fixed={"data": 2, "tensor": 1})
+    fixed = answer_of(fixed={"data": 2, "tensor": 1}, remat=["full"])
     assert all(dict(each.plan.mesh).get("data") == 2 for each in fixed.found if each.is_ranked)
-    chips = {each.chips for each in answer_of(chips=["v5e:..8", "v5p:4"], remat=["full"]).found}
+    chips = {each.chips for each in answer_of(chips=["v5e:..4", "v5p:8"], remat=["full"]).found}
     assert chips == {1, 4, 8}
     kinds = {
         each.chip.generation for each in read_question(SMALL | {"chips": ["any:8"]}).topologies
@@ -317,6 +317,7 @@ def test_price_and_memory_decide_where_they_are_asked_for():
         chips=["v5e:8", "v5p:8"],
         minimize="price",
         global_batch=16,
+        remat=["full"],
         price={"v5e": 1.0, "v5p": 400.0},
     )
     assert cheap.winner.target.startswith("tpu:v5e")
@@ -454,7 +455,7 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
     "changes",
     [
         pytest.param({}, marks=whole),
-        {"chips": ["v5e:4"], "global_batch": None, "offload": False},
+        pytest.param({"chips": ["v5e:4"], "global_batch": None, "offload": False}, marks=whole),
         pytest.param(
             {"model": "qwen3-30b-a3b", "chips": ["tpu7x:8"], "offload": False}, marks=whole
         ),

@@ -38,7 +38,8 @@ from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, MOST_LISTED = 15, 200
-_WRAPPED, _TWO_LINES = "Remat", 52  # the longest texts, and pixels of a row that holds two lines
+_LONG = "Remat"  # the column with the longest texts
+_BEHIND = ("Causal MFU", "Host memory")  # columns behind it
 BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
 _FIT = {"yes": "fits", "likely": "may not fit", "unlikely": "may not fit"}  # as a gauge has it
@@ -340,7 +341,6 @@ def _ranking(answer: Answer) -> Candidate:
         selection_mode="single-row",
         selection_default={"selection": {"rows": picked}},
         column_config={"": st.column_config.Column(width=36)},
-        row_height=_TWO_LINES if _WRAPPED in table else None,
     )
     first = shown[0][0].candidate
     of_plans = (
@@ -388,14 +388,14 @@ def _shown(table: Table, answer: Answer) -> pd.DataFrame:
     drawn = table_frame(table)
     same = [name for name in table.columns if len({*drawn[name]}) == 1 < len(drawn)]
     drawn = drawn.drop(columns=[name for name in same if name in alike])
-    if _WRAPPED not in drawn:
+    if _LONG not in drawn:
         return drawn
     # how a time is known is in the title of its column; what may not fit is beside the memory
-    drawn = drawn.drop(columns=[name for name in drawn if name == "Known by"])
-    order = [name for name in drawn if name not in (_WRAPPED, "Fits")]
+    last = [_LONG, *(name for name in _BEHIND if name in drawn)]
+    order = [name for name in drawn if name not in (*last, "Fits", "Known by")]
     if "Fits" in drawn:
         order.insert(order.index("Memory") + 1, "Fits")
-    return drawn[[*order, _WRAPPED]]
+    return drawn[[*order, *last]]
 
 
 def _prices(answer: Answer, title: str) -> dict[str, str]:

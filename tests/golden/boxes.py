@@ -117,6 +117,8 @@ def _remedies(lab: Lab) -> list[Line]:
             of=of,
             doing="compiling",
             left_s=12.0,
+            share=done / max(of, 1),
+            pace="1 of 3 processes timed" if done == 4 else "",
             result=facts,
             first={"auto": {0: removals[first]}},
             answers={"auto": {0: removals[known]}, "explicit": {0: removals[first]}},

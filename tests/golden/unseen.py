@@ -156,7 +156,7 @@ def _programs(lab: Lab) -> list[Line]:
         assert known is not None
         for letter, outcome in zip("ABC", [None, *known.strategies.values()], strict=False):
             row = program_sheet.ProgramRow(letter, known.experiment, outcome)
-            lines += [[run, *map(str, (row.words, row.flops, row.collectives, row.communicated))]]
+            lines += [[run, *map(str, (row.words, row.flops, row.collectives, row.sent))]]
     changes = [
         SimpleNamespace(values=(("step.py:7", "f32[8,{x}]", number), ("step.py:9", "f32[4]", 1)))
         for number in (2, 5)

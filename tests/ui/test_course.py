@@ -11,6 +11,7 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import link, parse_experiment
+from spmd_core.facts import sent_per_step
 from spmd_core.lab import Lab, examples
 from spmd_core.lab.store.store import Store
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
@@ -294,7 +295,7 @@ def test_a_stop_of_the_tour_has_one_next_and_no_recipe_beside_it(data_folder, mo
     slower = next(iter(Lab.open().result(stops[0].runs[1]).strategies.values())).prediction
     over = [each for each in slower.collectives if each.axes == ("tensor",)]
     sizes = [
-        f"{kind} of {bytes_text(sum(e.bytes_total for e in over if kind in (e.kind, e.asked)))}"
+        f"{kind} of {bytes_text(sent_per_step([e for e in over if kind in (e.kind, e.asked)]))}"
         for kind in ("reduce-scatter", "all-gather")
     ]
     cause = f"of exposed communication: {' and '.join(sizes)} per device."

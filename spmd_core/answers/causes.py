@@ -1,4 +1,4 @@
-"""Why a row is faster than the next: what each device computes, holds and communicates in each."""
+"""Why a row is faster than the next: what each device computes, holds and sends in each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Cause:
     """What each device does, in each of the compared rows.
 
     Attributes:
-      title: a verb: computes (else writes), holds, communicates.
+      title: a verb: computes (else writes), holds, sends.
       texts: the amount in words, by row.
       shares: the amount over the largest one, by row; None where it is not known.
     """
@@ -32,7 +32,7 @@ class Cause:
 
 def causes(result: Result) -> tuple[tuple[str, ...], tuple[Cause, ...]]:
     """Returns the keys of the first rows that have a time, the best first, and what each device
-    computes, holds and communicates in them; no causes where fewer than two rows have a time. Where
+    computes, holds and sends in them; no causes where fewer than two rows have a time. Where
     no FLOPs are known, what it writes of the results. The rows of a study are the best of each variant.
     """
     best = best_rows(result) if result.experiment.variants else ()

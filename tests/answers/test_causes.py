@@ -73,7 +73,7 @@ def test_one_row_has_nothing_to_compare_with():
         ({"holds": (3.5, 5.0)}, "Each device holds less than with shard_map."),
         ({"holds": (5.0, 3.5)}, "Each device holds more than with shard_map."),
         ({"holds": (4.0, 4.05)}, "What each device holds is alike."),
-        ({"holds": (8.0, 64.0), "communicates": (4.0, 0.0)}, "Each device holds less but communicates more than with shard_map."),
+        ({"holds": (8.0, 64.0), "sends": (4.0, 0.0)}, "Each device holds less but sends more than with shard_map."),
     ],
 )  # fmt: skip
 def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts, words):
@@ -87,7 +87,7 @@ def test_what_a_device_does_otherwise_than_in_the_next_row_is_a_sentence(amounts
 
 
 def test_what_is_not_known_of_a_row_is_neither_alike_nor_otherwise():
-    unknown = Cause("communicates", (NONE, "2.0 MiB"), (None, 1.0))
+    unknown = Cause("sends", (NONE, "2.0 MiB"), (None, 1.0))
     assert differing((unknown,), "shard_map") == ""
     held = Cause("holds", ("4.0 MiB", "4.0 MiB"), (1.0, 1.0))
     assert differing((held, unknown), "shard_map") == "What each device holds is alike."

@@ -101,8 +101,8 @@ def test_what_each_device_holds_and_sends_stands_below_the_figure(lab, data_fold
     screen = opened("compare", run=RUN)
     (table,) = (each.proto.body for each in screen.get("html") if "Each device" in each.proto.body)
     rows = [re.sub("<[^>]*>", " ", row).split() for row in table.split("<tr>")[1:]]
-    assert rows[0] == ["Each", "device", "holds", "communicates"]
-    assert rows[1][1:] == ["Automatic", "1.0", "MiB", "1.0", "MiB", "all-reduce", "over", "x"]
+    assert rows[0] == ["Each", "device", "holds", "sends"]
+    assert rows[1][1:] == ["Automatic", "1.0", "MiB", "2.0", "MiB", "all-reduce", "over", "x"]
     assert rows[2][1:] == ["Single", "device", "8.0", "MiB", "nothing"]
     assert "calc(0.125 * var(--bar))" in table and "calc(1.000 * var(--bar))" in table
 

@@ -231,11 +231,7 @@ def by_cost(
     first = COST_TIME if fits else ()
     return sorted(
         listed,
-        key=lambda e: (
-            e.kind not in first,
-            -saved_bytes(e, program),
-            -e.bytes_per_device,
-        ),
+        key=lambda e: (e.kind not in first, -saved_bytes(e, program), -e.bytes_per_device),
     )
 
 

@@ -49,8 +49,11 @@ def change_words(base: Experiment, changes: Sequence[Change]) -> str:
     if last.field == "overrides":
         return _array_words(base, last)
     if last.field == "specs" and not last.name.startswith(VALUE):
-        first, state = changes[0], " and its optimizer state" if len(changes) > 1 else ""
-        return f"give `{first.name}`{state} the spec {spec_code(tuple(map(axes_of, first.after)))}"
+        first, *state = changes
+        given = f"the spec {spec_code(tuple(map(axes_of, first.after)))}"
+        if any(each.after != first.after for each in state):  # state over more axes, as of ZeRO
+            return f"give `{first.name}` {given}, and move the axis of its optimizer state likewise"
+        return f"give `{first.name}`{' and its optimizer state' * bool(state)} {given}"
     if last.field == "specs":
         return f"constrain {listed([value_words(each.name, each.after) for each in changes])}"
     over = {each.name: axes_of(each.after) for each in changes}

@@ -5,7 +5,6 @@ from spmd_core.answers.candidates import (
     SearchRow,
     best_table,
     every_table,
-    in_order,
     kept_ranking,
     ranking_table,
 )
@@ -135,7 +134,6 @@ __all__ = [
     "even_mark",
     "every_table",
     "five_figures",
-    "in_order",
     "kept_ranking",
     "kept_serving",
     "kinds_table",

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from spmd_core.base import between, seconds_text
 from spmd_core.search import (
-    ORDER,
     Answer,
     Candidate,
     Goal,
@@ -173,28 +172,8 @@ EVERY = Sheet[CandidateRow](
 
 
 def ranking_table(answer: Answer, place: Place, most: int) -> Table:
-    """Returns the first `most` meshes and batches of a ranking, each under its best policy; on the
-    screen as `in_order`.
-    """
-    groups = answer.shardings[:most] if place != "screen" else in_order(answer, most)
-    return RANKING.table(_ranked(groups, answer), place)
-
-
-def in_order(answer: Answer, most: int) -> Sequence[Sequence[Ranked]]:
-    """Returns the first `most` meshes and batches: the first of the ranking, then those known as well
-    by what is minimized, then the estimates that are sure to fit, then what may not; of arrays as
-    they rank.
-    """
-    groups = answer.shardings[:most]
-    if not groups or groups[0][0].candidate.step is None:
-        return groups
-
-    def key(group: Sequence[Ranked]) -> tuple[bool, int, float]:
-        each = group[0].candidate
-        return each.fits != "yes", ORDER[each.stage], group[0].score
-
-    first, *others = groups
-    return [first, *sorted(others, key=key)]
+    """Returns the first `most` meshes and batches of a ranking, each under its best policy."""
+    return RANKING.table(_ranked(answer.listed(most), answer), place)
 
 
 def _ranked(groups: Sequence[Sequence[Ranked]], answer: Answer) -> Iterator[CandidateRow]:

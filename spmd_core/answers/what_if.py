@@ -20,7 +20,7 @@ from spmd_core.base import (
     span_text,
 )
 from spmd_core.experiment import Experiment, dtype_of, layout_of
-from spmd_core.facts import Estimate
+from spmd_core.facts import Estimate, sent_at_least
 from spmd_core.program import CollectiveRow
 from spmd_core.results import Operation
 from spmd_core.runs import Partitioned, Requested
@@ -126,10 +126,7 @@ class WhatIf:
     @property
     def sent_bytes(self) -> tuple[int, int]:
         """Bytes that a device sends in a step; a loop of unknown count counts once."""
-        before, after = (
-            round(sum(each.sent_share * each.bytes * each.times for each in program.collectives))
-            for program in self.programs
-        )
+        before, after = (sent_at_least(program.collectives) for program in self.programs)
         return before, after
 
     @property

@@ -10,6 +10,7 @@ from spmd_core.facts.collective import (
     Remedy,
     Removal,
     TriedChange,
+    sent_at_least,
     sent_per_step,
 )
 from spmd_core.facts.prediction import (
@@ -125,6 +126,7 @@ __all__ = [
     "labelled",
     "over_processes",
     "possible",
+    "sent_at_least",
     "sent_per_step",
     "steps_drawn",
     "thinned",

@@ -196,6 +196,11 @@ class Collective(CollectiveKind):
         return values
 
 
+def sent_at_least(listed: Sequence[Collective]) -> int:
+    """Returns the bytes that a device sends in a step, where a loop of unknown count runs once."""
+    return round(sum(each.sent_share * each.bytes * each.times for each in listed))
+
+
 def sent_per_step(listed: Sequence[Collective] | None) -> int | None:
     """Returns the bytes that a device sends in a step; None where collectives, or a count of theirs,
     are not known.

@@ -52,9 +52,10 @@ def came_out(facts: Result) -> Came:
 
 
 def verdict(facts: Result) -> Judged | None:
-    """Returns the verdict of a result: which rows have wrong values, else whether sharding helped, or how its rows compare; of one
-    prediction whether it fits and what binds it, of an exported program how many findings it has,
-    of an array what each device holds, of a sweep of collectives the rate that it reaches. None where nothing is judged.
+    """Returns the verdict of a result: which rows have wrong values, else whether sharding helped, or
+    how its rows compare; of one prediction whether it fits and what binds it, of an exported program
+    how many findings it has, of an array what each device holds, of a sweep of collectives the rate
+    that it reaches. None where nothing is judged.
     """
     wrong = [name for name, each in facts.strategies.items() if each.correct is False]
     if wrong:

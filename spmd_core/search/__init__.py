@@ -4,7 +4,7 @@ from spmd_core.search import axis_rules, link, models
 from spmd_core.search.answer import FEW, TOP, Answer, Proof
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
-from spmd_core.search.candidate import MOST, ORDER, Candidate, Reason, Rule, over_limit, too_large
+from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, over_limit, too_large
 from spmd_core.search.chips import generations, named_meshes, read_chips, staged_meshes
 from spmd_core.search.kept import KeptCandidate, KeptSearch, read_kept
 from spmd_core.search.link import AnyQuestion
@@ -52,7 +52,6 @@ __all__ = [
     "GOALS",
     "MOST",
     "MOST_GIB",
-    "ORDER",
     "PIPELINE",
     "REMATS",
     "SAME",

@@ -15,7 +15,15 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import ORDER, Candidate, has_words
 from spmd_core.search.models import candidate_named
 from spmd_core.search.question import ModelQuestion
-from spmd_core.search.ranking import Ranked, front, open_estimates, ranking, shardings, ties
+from spmd_core.search.ranking import (
+    Ranked,
+    front,
+    in_order,
+    open_estimates,
+    ranking,
+    shardings,
+    ties,
+)
 from spmd_core.search.standards import StandardSharding, standards
 
 
@@ -135,6 +143,12 @@ class Answer:
     def shardings(self) -> Sequence[Sequence[Ranked]]:
         """The ranking by mesh, batch and target: the policies of each, the best first."""
         return shardings(self.ranking)
+
+    def listed(self, most: int) -> Sequence[Sequence[Ranked]]:
+        """Returns the first `most` of `shardings`, by how well they are known, then by what is
+        minimized.
+        """
+        return in_order(self.shardings[:most])
 
     def named(self, words: Sequence[str]) -> Candidate | None:
         """Returns the best candidate whose name has all words, or one that the search left out; None

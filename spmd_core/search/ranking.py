@@ -263,3 +263,19 @@ def shardings(entries: Sequence[Ranked]) -> list[list[Ranked]]:
         key = (each.target, each.step.of_mesh.mesh, each.tokens) if each.step else each.number
         groups.setdefault(key, []).append(entry)
     return list(groups.values())
+
+
+def in_order(groups: Sequence[Sequence[Ranked]]) -> list[Sequence[Ranked]]:
+    """Returns meshes and batches as they are listed: the first of the ranking, then those known as
+    well by what is minimized, then the estimates that are sure to fit, then what may not; those of
+    arrays as they rank.
+    """
+    if not groups or groups[0][0].candidate.step is None:
+        return [*groups]
+
+    def key(group: Sequence[Ranked]) -> tuple[bool, int, float]:
+        each = group[0].candidate
+        return each.fits != "yes", ORDER[each.stage], group[0].score
+
+    first, *others = groups
+    return [first, *sorted(others, key=key)]

@@ -186,9 +186,9 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
     """A row for each point.
 
     Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
-    Efficiency: useful work per chip and second
-    over that of the point with the fewest chips that has a time of the same kind, compiled or
-    estimated, and the plan of the sweep where one has (the first, where several have as few; none where it is the only one of its kind):
+    Efficiency: useful work per chip and second over that of the point with the fewest chips that has
+    a time of the same kind, compiled or estimated, and the plan of the sweep where one has (the
+    first, where several have as few; none where it is the only one of its kind):
     (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
     tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
     its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).

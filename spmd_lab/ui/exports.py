@@ -32,6 +32,7 @@ from spmd_lab.ui.tables import sheet
 
 TO_SEND = "To read, print or send: one HTML file, which opens without a server."
 TO_PASTE = "To paste into a review."
+TO_CALCULATE = "To calculate with: all of it, with exact numbers."
 TO_IMPORT = "To import on another SPMD Lab."
 EXAMPLE = "example"  # the name of files of the example page, which has no id
 _WIDTH = 132  # pixels of each button of a menu
@@ -62,8 +63,7 @@ def buttons(run: str, experiment: Experiment) -> None:
     """The download buttons of a run, the page to send first; without a result there is no table."""
     run_page(run)
     if lab().result(run) is not None:
-        words = "To calculate with: all of it, with exact numbers."
-        explained("JSON", lambda: json_text(_result(run)), f"{run}.json", words)
+        explained("JSON", lambda: json_text(_result(run)), f"{run}.json", TO_CALCULATE)
         words = "For a spreadsheet: the numbers as a table."
         explained("CSV", lambda: csv_text(_result(run)), f"{run}.csv", words)
     if not why_no_script(experiment):

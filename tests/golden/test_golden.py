@@ -8,9 +8,11 @@ from functools import cache
 
 import pytest
 
+from spmd_core.terms import ago
 from tests.golden import changes as stored, folder
 from tests.golden.doors import doors as every
 from tests.golden.record import rendered
+from tests.golden.values import normal
 
 pytestmark = pytest.mark.slow
 
@@ -76,3 +78,11 @@ def test_a_door_that_raises_is_named_and_the_others_are_kept(capsys):
     assert now == {"one": [["1"]], "two": [["2"]]} and [*raised] == ["broken"]
     said = capsys.readouterr().err
     assert "broken raised" in said and "no table" in said
+
+
+@pytest.mark.parametrize("days", [0, 0.2, 1, 2, 40, 400])
+def test_a_run_is_recorded_alike_whenever_it_is_shown(days):
+    ran = 1764374748.0
+    assert normal(f"finished {ago(ran, ran + 86_400 * days)}") == "finished AGO"
+    headings = ("Today", "Yesterday", "Saturday, 29 November", "Saturday, 29 November 2025")
+    assert {normal(each) for each in headings} == {"AGO"}

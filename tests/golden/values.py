@@ -25,8 +25,11 @@ _FLAG = re.compile(
     r"\blowest\b|\bmore\b|\bless\b|\bcancelled\b|\bover\b|\bhidden\b|\bexposed\b|✓|✗|–",
     re.IGNORECASE,
 )
+# of a run that is a day old the date stands there, and as the heading of its day
 _AGO = re.compile(
-    r"(?:just now|\b(?:an?|\d+) (?:second|minute|hour|day|week|month|year)s? ago|\b\d+ \w+ ago)"
+    r"(?:just now|\b(?:an?|\d+) (?:second|minute|hour|day|week|month|year)s? ago|\b\d+ \w+ ago"
+    r"|\b\d{4}-\d\d-\d\d \d\d:\d\d\b"
+    r"|\b(?:Today|Yesterday|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d{1,2} \w+(?: \d{4})?)\b)"
 )
 _PLACED = re.compile(
     r"\s(?:x|y|x1|y1|x2|y2|width|height|cx|cy|r|d|points|transform|viewBox|stroke-width|font-size|"

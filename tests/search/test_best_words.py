@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import in_order
 from spmd_core.facts import Estimate
 from spmd_core.search import Answer, models, read_question
 from spmd_core.surveys import search as words
@@ -62,8 +61,8 @@ def test_each_that_is_compiled_has_a_row(answer):
     assert sum(each.stage == "compiled" for each in rows) == answer.counts["compiled"] == 3
 
 
-def test_rows_on_the_screen_are_in_order_of_what_is_known_then_of_time(answer):
-    groups = in_order(answer, 15)
+def test_rows_are_listed_in_order_of_what_is_known_then_of_time(answer):
+    groups = answer.listed(15)
     assert groups[0] == answer.shardings[0] and len(groups) == len(answer.shardings[:15])
     for stage in ("compiled", "estimated"):
         for fits in (True, False):

@@ -125,7 +125,7 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
             "words": search_headline(answer),
             "has_winner": winner is not None,
             "complete": answer.complete,
-            "ranking": tuple(_row(group, answer) for group in answer.shardings[:TOP]),
+            "ranking": tuple(_row(group, answer) for group in answer.listed(TOP)),
             "standards": tuple(standard_words(answer, each) for each in answer.standards),
             "remarks": tuple(filter(None, remarks)),
             "counts": dict(answer.counts),

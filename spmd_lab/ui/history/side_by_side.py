@@ -177,5 +177,4 @@ def downloads(
     exports.explained("Markdown", lambda: markdown_text(document), f"{name}.md", exports.TO_PASTE)
     words = "For a spreadsheet: a row for each."
     exports.explained("CSV", lambda: csv_of(table), f"{name}.csv", words)
-    words = "To calculate with: all of it, with exact numbers."
-    exports.explained("JSON", lambda: json.dumps(form()), f"{name}.json", words)
+    exports.explained("JSON", lambda: json.dumps(form()), f"{name}.json", exports.TO_CALCULATE)

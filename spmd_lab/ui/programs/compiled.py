@@ -5,6 +5,7 @@ import streamlit as st
 from spmd_core.advice import waiting
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
 from spmd_core.experiment import Experiment
+from spmd_core.facts import sent_at_least
 from spmd_core.results import Result, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import mfu_words
@@ -24,11 +25,7 @@ def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure
     was = change.programs[0] if change else None
     sent = change.sent_bytes[0] if change else None
     memory, moved, predicted = of.memory_bytes, of.collectives, of.prediction
-    now = (
-        None
-        if moved is None
-        else round(sum(each.sent_share * each.bytes * each.times for each in moved))
-    )
+    now = None if moved is None else sent_at_least(moved)
     rows = quantities(
         (was.peak_bytes if was else None, memory.peak if memory else None),
         (was.predicted_s if was else None, predicted.predicted_s if predicted else None),

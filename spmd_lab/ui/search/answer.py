@@ -13,7 +13,6 @@ from spmd_core.answers import (
     Figure,
     best_table,
     every_table,
-    in_order,
     kept_ranking,
     ranking_table,
 )
@@ -326,7 +325,7 @@ def fronts(answer: Answer) -> None:
 
 def _ranking(answer: Answer) -> Candidate:
     place = st.container()
-    shown = in_order(answer, ROWS)
+    shown = answer.listed(ROWS)
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
     choices.offered(_CANDIDATE, itertools.chain(*numbers))

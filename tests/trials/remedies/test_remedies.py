@@ -545,3 +545,16 @@ def test_an_axis_is_tried_over_the_other_dims_of_its_parameter_first():
     specs = [each.changes for each in found if each.changes[0].field == "specs"]
     assert [{each.after[0] for each in changes} for changes in specs] == [{"fsdp"}, {None}]
     assert all(len(changes) == 2 and not changes[0].after[1] for changes in specs)
+
+
+def test_state_over_more_axes_than_its_parameter_is_not_said_to_have_the_same_spec():
+    changes = (
+        Change(field="specs", name="params/w", after=["tensor", None]),
+        Change(field="specs", name="mu/w", after=["tensor", "fsdp"]),
+    )
+    told = change_words(LAYER, changes)
+    assert told.startswith("give `params/w` the spec P('tensor', None), and move the axis")
+    alike = (changes[0], changes[1].model_copy(update={"after": changes[0].after}))
+    assert change_words(LAYER, alike) == (
+        "give `params/w` and its optimizer state the spec P('tensor', None)"
+    )

@@ -212,7 +212,7 @@ def _tried(
 def _under_policies(
     point: MeshPoint, first: Plan, most: float, is_wide: bool
 ) -> Iterator[Candidate]:
-    known: dict[Options, MeshEstimates] = {}
+    known: dict[Options, tuple[Plan, MeshEstimates] | str] = {}
     listed, held = list(enumerate(point.policies)), point.question.limit(point.topology)
     # the smallest are in words about what does not fit, and published ones are compared with
     is_all = not is_wide or is_published(point.question.model, first)
@@ -220,19 +220,31 @@ def _under_policies(
     if most < math.inf:  # what computes least again first: what computes more may be left out
         listed.sort(key=lambda each: -len((*each[1].save, *each[1].offload)))
     for place, policy in listed:
-        plan = first.model_copy(update=policy.fields)
-        if policy.options:  # which batch and layers may not divide over
-            try:
-                plan = point.plan(policy)
-            except RequestError as error:
-                yield from _alone(point, place).pruned("does not divide", str(error))
-                continue
-        estimates = known[policy.options] = known.get(policy.options) or MeshEstimates(plan)
+        of_options = known.get(policy.options) or _with_options(point, first, policy)
+        known[policy.options] = of_options
+        if isinstance(of_options, str):
+            yield from _alone(point, place).pruned("does not divide", of_options)
+            continue
+        plan, estimates = of_options
+        plan = plan.model_copy(update=replace(policy, options=()).fields)
         if policy not in small and not estimates.may_fit(plan, held):
             continue
         if most < math.inf and estimates.is_above(plan, most * plan.tokens):
             continue
         yield _estimated(_alone(point, place), TrainingStep(first, policy), plan, estimates, held)
+
+
+def _with_options(
+    point: MeshPoint, first: Plan, policy: Policy
+) -> tuple[Plan, MeshEstimates] | str:
+    """A plan with the options of a policy, which is checked once for all that have them, and its
+    estimates; the rule that it breaks: batch and layers may not divide over options.
+    """
+    try:
+        plan = point.plan(policy) if policy.options else first
+    except RequestError as error:
+        return str(error)
+    return plan, MeshEstimates(plan)
 
 
 def _alone(point: MeshPoint, place: int) -> MeshPoint:

@@ -9,13 +9,17 @@ share = shell.open_page("notebook")
 shown, file = collections.opened(), None
 if shown is None:
     with st.container(horizontal=True, vertical_alignment="center", key="head"):
-        title = st.container(width="stretch", gap=None)
-        actions = st.container(horizontal=True, width="content")
+        st.title(shell.QUESTIONS["notebook"], width="stretch", anchor=False)
         collections.begin()
-    if collections.is_example_opened() or not collections.listed():
+    is_example = collections.is_example_opened()
+    if not is_example:
+        is_example = not collections.listed()
+        collections.begin_with()
+    if is_example:
+        with st.container(horizontal=True, vertical_alignment="center", key="head-example"):
+            title = st.container(width="stretch", gap=None)
+            actions = st.container(horizontal=True, width="content")
         file = collection.example(title, actions)
-    if file is None:
-        title.title(shell.QUESTIONS["notebook"])
 else:
     file = collection.draw(shown)
 links.share_box(share, "notebook", file=file)

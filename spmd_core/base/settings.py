@@ -87,7 +87,7 @@ class Settings:
         ""  # the role of who has not logged in; "": admin on loopback, viewer elsewhere
     )
     login_s: float = 12 * 3600.0  # how long a login lasts
-    examples: bool = True  # a new data folder takes in the results that came with the program
+    examples: bool = True  # a data folder takes in the results that came with the program
     token: str = ""  # that a link carries once, before anything is served
     # what may be done with programs that others hand in: off, compile, run or kernels; "": run,
     # and off for visitors of a dashboard that anybody can reach

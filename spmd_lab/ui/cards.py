@@ -172,7 +172,7 @@ def last_runs(recent: Sequence[RunSummary]) -> None:
             st.page_link("pages/history.py", label="All runs", icon=":material/history:")
         for column, summary in zip(st.columns(ACROSS), recent, strict=False):
             with column.container(border=True, height="stretch"):
-                run_row(summary, _card_lines(summary))
+                run_row(summary, card_lines(summary))
 
 
 def run_row(summary: RunSummary, lines: str = "") -> None:
@@ -193,7 +193,7 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
             st.caption(lines or f"{badges(summary)} {_outcome(summary)}")
 
 
-def _card_lines(summary: RunSummary) -> str:
+def card_lines(summary: RunSummary) -> str:
     """Returns lines of Markdown: what came out of a stored run, by how much or its figure, and how it
     is known.
     """

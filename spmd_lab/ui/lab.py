@@ -40,7 +40,7 @@ _with_examples: set[Path] = set()  # data folders that were offered them
 
 
 def take_examples() -> None:
-    """Give a new data folder the results that came with the program."""
+    """Give a data folder, once, the results that came with the program."""
     here = lab()
     if here.folder not in _with_examples:
         _with_examples.add(here.folder)

@@ -88,6 +88,13 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-recent, .st-key-running) [class*="st-key-row-"]:hover {{ background: var(--tint); }}
 :is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
 :is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
+.st-key-head-example {{ margin-top: 1.6rem; padding-top: 1.2rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
+.st-key-head-example h2 {{ font-size: 1.6rem; font-weight: 700; padding: 0; }}
+[class*="st-key-edited-"] {{ flex-wrap: nowrap; }}
+[class*="st-key-tools-"] {{ flex-wrap: nowrap; padding-top: 0.25rem; }}
+[class*="st-key-tools-"] button {{ min-height: 0; padding: 0.35rem; color: var(--quiet); }}
+[class*="st-key-tools-"] button p {{ position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }}
+[class*="st-key-edited-"] h2:first-child {{ padding-top: 0; }}
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
@@ -209,6 +216,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stHeader"] [data-testid="stExpandSidebarButton"] {{ width: 100%; justify-content: center; }}
   [data-testid="stExpandSidebarButton"], [data-testid="stExpandSidebarButton"] span {{ color: var(--accent) !important; }}
   [data-testid="stExpandSidebarButton"]::after {{ font-size: 1rem; font-weight: 600; }}
+  [class*="st-key-edited-"] {{ flex-wrap: wrap; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
   [class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}

@@ -84,7 +84,7 @@ def test_a_collection_opened_from_the_list_stays_open_while_it_is_edited(server,
         settled(page).get_by_role("link", name="All pages").click()
         page.wait_for_url(f"{server.url}/notebook")
         settled(page).get_by_role("link", name="Week 47").first.click()
-    page.get_by_role("textbox", name="Add text").fill("Rows win.")
+    page.get_by_role("textbox", name="Begin with text").fill("Rows win.")
     page.get_by_role("button", name="Add the text").click()
     expect(page.get_by_test_id("stMain").get_by_text("Rows win.", exact=True)).to_be_visible()
     assert "?collection=" in page.url

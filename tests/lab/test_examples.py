@@ -30,8 +30,15 @@ def test_a_new_folder_takes_ten_in_once(fresh):
     assert fresh.archives.take_examples() == ()  # who deleted them has done with them
 
 
-def test_a_folder_with_a_run_takes_none(fresh):
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_folder_with_runs_takes_them_in_also_where_an_older_version_kept_them_out(fresh, before):
     fresh.submit(get_recipe("psum").experiment)
+    fresh._store._write(f"UPDATE installation SET examples = {before}")
+    taken = fresh.archives.take_examples()
+    assert set(taken) == set(examples.run_ids())
+    assert not set(taken) & {each.run for each in fresh.history()}
+    fresh.delete(taken)
+    fresh._store._write("UPDATE installation SET examples = 1")  # of who deleted them by then
     assert fresh.archives.take_examples() == ()
 
 

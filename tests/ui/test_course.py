@@ -415,3 +415,19 @@ def test_a_copy_of_the_example_page_does_not_take_its_place(data_folder, monkeyp
     assert links["**Which sharding, and why?**"] == "collection=example"
     assert any("(copy" in label for label in links)
     assert opened("notebook", collection="example").button(key="collection:example")
+
+
+def test_the_example_page_is_there_beside_runs_of_ones_own_until_it_is_hidden(
+    data_folder, monkeypatch
+):
+    monkeypatch.setenv("SPMD_LAB_EXAMPLES", "on")
+    own = result({"auto": strategy(1e-5)})
+    store(data_folder, own)
+    screen, first = opened("notebook"), examples.stops("page")[0]
+    assert first.title in read(screen) and screen.button(key=f"begin:{own.run}")
+    screen.button(key="example:hide").click().run()
+    assert first.title not in read(screen)
+    links = {each.proto.label: each.proto.query_string for each in screen.get("page_link")}
+    assert links["**Which sharding, and why?**"] == "collection=example"
+    page = opened("notebook", collection="example")
+    assert first.title in read(page) and "Hide" not in [each.label for each in page.button]

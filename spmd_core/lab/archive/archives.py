@@ -128,13 +128,14 @@ class Archives(Gated):
                 yield run
 
     def take_examples(self) -> tuple[str, ...]:
-        """Import the results that came with the program into a data folder that is new; their ids.
-        Never twice: who deletes them has done with them.
+        """Import the results that came with the program into a data folder; their ids. Never twice:
+        who deletes them has done with them.
         """
-        if not self._settings.examples or not self._store.wants_examples():
+        name = examples.ARCHIVE.name
+        if not self._settings.examples or not self._store.wants_examples(name):
             return ()
         with examples.ARCHIVE.open("rb") as file:
-            return self.import_file(file, examples.ARCHIVE.name).imported
+            return self.import_file(file, name).imported
 
     def import_file(
         self, file: IO[bytes], name: str = "the archive", asker: Asker = COMMAND_LINE

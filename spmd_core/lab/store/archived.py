@@ -19,6 +19,7 @@ from spmd_core.runs import TERMINAL, Collection, Labels, Origin
 from spmd_core.search import KeptSearch
 
 _OVER = f"state IN {TERMINAL!r}"
+_OFFERED = 2  # examples: 1 where an older version, which took none beside runs, looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,14 @@ class ArchivedRuns(KeptSearches):
         query = f"SELECT id FROM runs WHERE {_OVER} AND NOT {read.IS_EXAMPLE} ORDER BY seq"
         return tuple(row["id"] for row in self._rows(query))
 
-    def wants_examples(self) -> bool:
-        """Whether this folder is new: it has no run, and this is the first call for it."""
-        query = "SELECT examples, EXISTS (SELECT 1 FROM runs) AS used FROM installation"
-        row = self._rows(query)[0]
-        if not row["examples"]:
-            self._write("UPDATE installation SET examples = 1")
-        return not (row["examples"] or row["used"])
+    def wants_examples(self, archive: str) -> bool:
+        """Returns True at the first call, where nobody imported an archive by that name yet."""
+        was = self._rows("SELECT examples FROM installation")[0]["examples"]
+        if was == _OFFERED:
+            return False
+        self._write(f"UPDATE installation SET examples = {_OFFERED}")
+        query = "SELECT 1 FROM actions WHERE action = 'import' AND subject = ?"
+        return not self._rows(query, (archive,))
 
     def exported(self, runs: Iterable[str]) -> Iterator[tuple[dict[str, object], str | None]]:
         """Fields of each run as `ArchivedRun` has them, and the JSON text of its result.

@@ -1,4 +1,4 @@
-"""One collection: read, and edited in place."""
+"""One collection, as it is read."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from spmd_core.history import answer_words, is_example, when_words
+from spmd_core.history import is_example
 from spmd_core.reports import (
     Compared,
     Heading,
@@ -20,20 +20,16 @@ from spmd_core.reports import (
     searches_compared,
     text_blocks,
 )
-from spmd_core.runs import RUN, SEARCH, TEXT, Collection, CollectionItem, RunSummary
+from spmd_core.runs import RUN, TEXT, Collection, CollectionItem
 from spmd_core.terms import ago
 from spmd_lab.ui import exports, shell, state
-from spmd_lab.ui.cards import short_words
-from spmd_lab.ui.entrance.short import COLLECTION
-from spmd_lab.ui.lab import as_viewer, lab, may_act
+from spmd_lab.ui.lab import lab, may_act
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.notebook import collections, labels, outcome
+from spmd_lab.ui.notebook import collections, editing, labels, outcome
 from spmd_lab.ui.notebook.collections import link_of
 from spmd_lab.ui.notebook.search_card import card, side_by_side_of
 
 _EDIT = "edit"  # of the query string
-_OFFERED = 100  # runs that can be added from here
-_HELP = "A line that begins with # is a heading, with - a point; **bold** and `code` are shown so."
 
 
 def draw(page: Collection) -> Callable[[str], None]:
@@ -49,39 +45,29 @@ def draw(page: Collection) -> Callable[[str], None]:
         each.run: lab().subject(each)
         for each in (lab().history(runs=page.runs) if page.runs else ())
     }
-    editing = False
+    is_edited = False
     if not page.items:  # who begins it goes on writing
         state.set_aside("notebook", "begun", page.id)
     begun = state.aside("notebook", "begun") == page.id
     with st.container(horizontal=True, vertical_alignment="center"):
         if may_act():
-            editing = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
+            is_edited = st.toggle("Edit", key=_EDIT, bind="query-params", value=begun)
         _downloads(page, subjects)
+        if is_edited:
+            editing.title(page)
         st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."), width="content")
-    if not editing:
+    if is_edited:
+        editing.parts(page, partial(_part, subjects=subjects), _text)
+    else:
         _parts(page, subjects)
-    if editing:
-        _edited(page, subjects)
     if (compared := searches_compared(page)) is not None:
         st.subheader("Its searches side by side", anchor=False)
         side_by_side_of(compared)
-    if not page.items:
-        st.caption("It has no parts yet: add text and runs below.")
-    if editing:
-        _add(page)
-        _title(page)
+    if is_edited:
+        editing.add(page)
+    elif not page.items:
+        st.caption("It has no parts yet: turn Edit on to write.")
     return partial(exports.collection_page, page, subjects)
-
-
-def _edited(page: Collection, subjects: Mapping[str, Subject]) -> None:
-    if not _begins_with_text(page):
-        _write(page, "Begin with text")
-    for at, item in enumerate(page.items):
-        if item.kind == TEXT:
-            _rewriting(page, item)
-        else:
-            _part(item, subjects)
-        _tools(page, at)
 
 
 def _parts(page: Collection, subjects: Mapping[str, Subject]) -> None:
@@ -158,8 +144,8 @@ def _note(subject: Subject) -> None:
 
 
 def example(title: DeltaGenerator, actions: DeltaGenerator) -> Callable[[str], None] | None:
-    """Draws the page that the notebook begins with, of the results that came with the program: its
-    title and actions at these places. Returns the button of its file; None without the results.
+    """Draws the example page, of the results that came with the program: its title and actions at
+    these places. Returns the button of its file; None without the results.
     """
     page = collections.example()
     if page is None:
@@ -167,141 +153,17 @@ def example(title: DeltaGenerator, actions: DeltaGenerator) -> Callable[[str], N
     subjects = {each.run: lab().subject(each) for each in lab().history(runs=page.runs)}
     with title:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.title(plain(page.title), anchor=False, width="content")
+            st.header(plain(page.title), anchor=False, width="content")
             st.badge("Example", color="blue")
         st.caption("Notes beside stored results: edit, print, send.")
     with actions:
         _downloads(page, subjects)
         icon = ":material/edit_note:"
-        if may_act() and st.button(
-            "Edit a copy", key="collection:example", icon=icon, type="primary"
-        ):
+        if may_act() and st.button("Edit a copy", key="collection:example", icon=icon):
             collections.take_example()
+        collections.hide_example()
     _parts(page, subjects)
     return partial(exports.collection_page, page, subjects)
-
-
-def _tools(page: Collection, at: int) -> None:
-    item, change = page.items[at], lab().collections
-    with st.container(horizontal=True, horizontal_alignment="right", key=f"tools-{item.id}"):
-        for label, icon, by, possible in (
-            ("Up", "arrow_upward", -1, at > 0),
-            ("Down", "arrow_downward", 1, at + 1 < len(page.items)),
-        ):
-            icon = f":material/{icon}:"
-            if st.button(label, key=f"move:{label}:{item.id}", icon=icon, disabled=not possible):
-                _do(lambda by=by: as_viewer(change.move, page.id, item.id, by))
-        if st.button("Remove", key=f"remove:{item.id}", icon=":material/close:"):
-            _do(lambda: as_viewer(change.remove, page.id, item.id))
-
-
-def _rewriting(page: Collection, item: CollectionItem) -> None:
-    """A text that is stored as its editor leaves the field, whatever is pressed next. What another
-    person saves meanwhile is reported, and not undone.
-    """
-    key, kept, problem = (f"rewriting:{part}:{item.id}" for part in ("text", "was", "problem"))
-    if key not in st.session_state:
-        st.session_state[kept] = item.text
-    store = partial(_store, page.id, item.id)
-    st.text_area(
-        "Text", st.session_state[kept], key=key, height="content", help=_HELP, on_change=store
-    )
-    if sentence := st.session_state.get(problem):
-        shell.refusal(sentence)
-        st.button("Save over it", key=f"over:{item.id}", on_click=store, args=(item.text,))
-
-
-def _store(page: str, item: str, was: str | None = None) -> None:
-    """Store what the field of a text holds; `was`: the text that it replaces, by default the one
-    that its editor began with.
-    """
-    key, kept, problem = (f"rewriting:{part}:{item}" for part in ("text", "was", "problem"))
-    text, was = st.session_state[key], st.session_state[kept] if was is None else was
-    change = lab().collections.rewrite
-    sentence = shell.attempt(lambda: as_viewer(change, page, item, text, was=was))
-    st.session_state[problem] = sentence
-    if sentence is None:
-        st.session_state[kept] = text
-
-
-def _begins_with_text(page: Collection) -> bool:
-    return not page.items or page.items[0].kind == TEXT
-
-
-def _write(page: Collection, label: str) -> None:
-    """Draws the field of a new text: the first of a page is put before its runs."""
-    with st.form("add:text", border=False, clear_on_submit=True):
-        text = st.text_area(label, height=68, help=_HELP)
-        if st.form_submit_button("Add the text", icon=":material/notes:") and text.strip():
-            _do(partial(_add_text, page, text))
-
-
-def _add_text(page: Collection, text: str) -> None:
-    change = lab().collections
-    added = as_viewer(change.add_text, page.id, text)
-    if not _begins_with_text(page):
-        as_viewer(change.move, page.id, added.items[-1].id, -len(page.items))
-
-
-def _add(page: Collection) -> None:
-    change = lab().collections
-    with st.container(border=True, key="collection-add"):
-        if _begins_with_text(page):
-            _write(page, "Add text")
-        runs = {
-            each.run: each
-            for each in lab().history(over=True, limit=_OFFERED, searched=False, source="examples")
-            if each.run not in page.runs
-        }
-        with st.form("add:runs", border=False, clear_on_submit=True):
-            chosen = st.multiselect(
-                "Add runs, the newest first",
-                list(runs),
-                format_func=lambda run: _offered_words(runs[run]),
-                placeholder="Type a name, a size or a mesh",
-            )
-            if st.form_submit_button("Add the runs", icon=":material/add:") and chosen:
-                _do(lambda: as_viewer(change.add_runs, page.id, *chosen))
-        there = {search_of(item).id for item in page.items if item.kind == SEARCH}
-        searches = {each.id: each for each in lab().searches.listed() if each.id not in there}
-        if searches:
-            with st.form("add:search", border=False, clear_on_submit=True):
-                search = st.selectbox(
-                    "Add a search",
-                    list(searches),
-                    index=None,
-                    placeholder="Choose a search",
-                    format_func=lambda each: f"{searches[each].title}: {searches[each].words}",
-                )
-                if st.form_submit_button("Add the search", icon=":material/add:") and search:
-                    _do(lambda: as_viewer(change.add_search, page.id, searches[search]))
-
-
-def _offered_words(run: RunSummary) -> str:
-    """Returns a run's name and moment as History has them, and its time."""
-    name = run.labels.name or short_words(run.experiment, has_mesh=False)
-    moment = when_words(run.submitted_at, st.context.timezone)
-    return " · ".join(filter(None, (name, answer_words(run), moment)))
-
-
-def _title(page: Collection) -> None:
-    change = lab().collections
-    with st.container(horizontal=True):
-        with st.popover("Rename", icon=":material/edit:"), st.form("rename", border=False):
-            title = st.text_input("Title", page.title, max_chars=120)
-            if st.form_submit_button("Save", type="primary"):
-                _do(lambda: as_viewer(change.rename, page.id, title, was=page.title))
-        with st.popover("Delete", icon=":material/delete:"):
-            st.markdown("Delete this page? Its runs stay.")
-            pressed = st.button("Delete this page for good", key="delete:page", type="primary")
-            if pressed and shell.done(as_viewer, change.delete, page.id):
-                st.query_params.pop(COLLECTION, None)
-                st.rerun()
-
-
-def _do(action: Callable[[], object]) -> None:
-    if shell.done(action):
-        st.rerun()
 
 
 def _downloads(page: Collection, subjects: Mapping[str, Subject]) -> None:

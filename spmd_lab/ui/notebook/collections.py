@@ -8,15 +8,19 @@ from spmd_core.base import RequestError, numbered
 from spmd_core.runs import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
 from spmd_core.terms import ago
-from spmd_lab.ui import links, shell, state
+from spmd_lab.ui import cards, links, shell, state
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, find, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
+from spmd_lab.ui.notebook.tour import end, is_over
 
 _EXAMPLE = "Which sharding, and why?"
 _EXAMPLE_NAME = "example"  # in the address: no page has it
+_OFFER = "example"  # which a viewer may hide
+_RECENT, _SEARCHES = 20, 1  # runs that are looked at, and searches that are offered
+_LONGEST = 120  # characters of a title
 _NEW = ""  # of the choice of a collection: one that is begun for it
 
 
@@ -41,20 +45,65 @@ def opened() -> Collection | None:
 
 
 def begin() -> None:
-    """A button that begins a page; secondary beside the example, of which a copy begins one."""
+    """A button that begins a page."""
     if not may_act():
         return
-    is_example = not lab().collections.listed() and example() is not None
-    kind = "secondary" if is_example else "primary"
-    box = st.popover("New page", icon=":material/add:", type=kind)
+    box = st.popover("New page", icon=":material/add:", type="primary")
     with box, st.form("collection:new", border=False):  # pressed twice it has its title still
         title = st.text_input("Title", max_chars=120, placeholder="Sharding of block 3")
         if st.form_submit_button("Begin the page", type="primary"):
             _begin(title)
 
 
+def begin_with() -> bool:
+    """Draws the last runs and searches as cards, each with a button that begins a page with it;
+    whether there are any.
+    """
+    recent = lab().history(over=True, limit=_RECENT, searched=False)
+    searches = sorted(lab().searches.listed(), key=lambda each: -each.at)[:_SEARCHES]
+    runs = cards.distinct(recent, cards.ACROSS - len(searches))
+    if not may_act() or not (runs or searches):
+        return False
+    with st.container(key="recent", gap="small"):
+        st.markdown("**Begin a page with what you ran last**")
+        across = iter(st.columns(cards.ACROSS))
+        for column, run in zip(across, runs, strict=False):
+            with column.container(border=True, height="stretch"):
+                cards.run_row(run, cards.card_lines(run))
+                title = run.labels.name or cards.short_words(run.experiment)
+                _begin_button(run.run, title, runs=[run.run])
+        for column, kept in zip(across, searches, strict=False):
+            with column.container(border=True, height="stretch"):
+                _search_row(kept)
+                _begin_button(kept.id, kept.title, searches=[kept])
+    return True
+
+
+def _begin_button(
+    key: str, title: str, runs: Sequence[str] = (), searches: Sequence[KeptSearch] = ()
+) -> None:
+    if st.button("Begin a page", key=f"begin:{key}", icon=":material/post_add:", help=plain(title)):
+        _begin(title[:_LONGEST], runs, searches, is_edited=True)
+
+
+def _search_row(kept: KeptSearch) -> None:
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-{kept.id}"
+    ):
+        blocks = [glimpse.rect(*each) for each in cards.SKETCHES["search"]]
+        drawn = glimpse.drawing(200.0, 100.0, blocks)
+        st.html(glimpse.image(drawn, "A search", "glimpse"), width=96)
+        with st.container(gap=None):
+            st.page_link(
+                "pages/history.py", label=plain(kept.title), query_params={"searches": kept.id}
+            )
+            st.caption(plain(f"{kept.words} {ago(kept.at)}"))
+
+
 def listed() -> bool:
-    """Every collection, the one changed last first; whether there is any."""
+    """Every collection, the one changed last first, and the example beside them, or where it is
+    hidden; whether there is any.
+    """
     pages = lab().collections.listed()
     for each in pages:
         with st.container(horizontal=True, vertical_alignment="center", key=f"row-{each.id}"):
@@ -67,7 +116,8 @@ def listed() -> bool:
                 query_params={COLLECTION: each.id},
             )
             st.caption(plain(_facts(each)))
-    if pages and example() is not None:  # a copy of it does not take its place
+    is_listed = bool(pages) or is_over(_OFFER)
+    if is_listed and example() is not None:  # a copy of it does not take its place
         with st.container(horizontal=True, vertical_alignment="center", key="row-example"):
             st.page_link(
                 "pages/notebook.py",
@@ -76,7 +126,23 @@ def listed() -> bool:
                 query_params={COLLECTION: _EXAMPLE_NAME},
             )
             st.badge("Example", color="blue")
-    return bool(pages)
+    return is_listed
+
+
+def hide_example() -> None:
+    """Draws a button that leaves of the example page a link, for this viewer, where it is shown
+    without being opened.
+    """
+    if not is_example_opened():
+        words = "Hide it. A link to it stays here."
+        st.button(
+            "Hide",
+            key="example:hide",
+            type="tertiary",
+            help=words,
+            on_click=end,
+            args=(_OFFER,),
+        )
 
 
 def is_example_opened() -> bool:
@@ -113,7 +179,7 @@ def example() -> Collection | None:
 
 def take_example() -> None:
     """Store a copy of the example page, which its reader may edit, and open it."""
-    _begin(f"{_EXAMPLE} (copy)", sections=_sections())
+    _begin(f"{_EXAMPLE} (copy)", sections=_sections(), is_edited=True)
 
 
 def _sections() -> Sequence[tuple[str, Sequence[str]]]:
@@ -125,6 +191,7 @@ def _begin(
     runs: Sequence[str] = (),
     searches: Sequence[KeptSearch] = (),
     sections: Sequence[tuple[str, Sequence[str]]] = (),
+    is_edited: bool = False,
 ) -> None:
     made: list[Collection] = []
 
@@ -137,8 +204,7 @@ def _begin(
             _put(new.id, shown)
 
     if shell.done(make):
-        # who copies a page goes on to change it
-        query = {COLLECTION: made[0].id} | ({"edit": "true"} if sections else {})
+        query = {COLLECTION: made[0].id} | ({"edit": "true"} if is_edited else {})
         st.switch_page("pages/notebook.py", query_params=query)
 
 

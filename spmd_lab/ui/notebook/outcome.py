@@ -11,6 +11,7 @@ from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import Prediction
 from spmd_core.history import basis_words, evidence_of, is_example, shape_words
+from spmd_core.machine import default_target
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import (
@@ -94,6 +95,8 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
             st.markdown(plain(changes))
         if not is_summed:
             _link_to_all(ordered)
+            places = dict.fromkeys(_where(each.summary.experiment) for each in ordered)
+            st.caption(plain(", ".join(filter(None, places))))
     _times_of(compared, ordered, is_summed)
     if is_summed:
         shared(compared, others)
@@ -172,17 +175,25 @@ def row(subject: Subject) -> None:
     """
     summary, result = subject.summary, subject.result
     best = result.row(result.order[0]) if result and result.order else summary
-    origin = "imported from another installation" * bool(summary.origin)
+    is_foreign = bool(summary.origin) and not is_example(summary)  # its page has the badge
+    origin = "imported from another installation" * is_foreign
     kind, ended = evidence_of(summary)
-    facts = (ended, ago(summary.submitted_at), summary.owner, origin)
+    where = _where(summary.experiment)
+    moment = () if is_example(summary) else (ended, ago(summary.submitted_at), summary.owner)
     with _pictured(summary, best.experiment):
         draw(summary, result)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             _link(subject, in_quotes(run_title(subject)))
             if kind:
                 style.evidence(kind)
-            if not is_example(summary):  # its page has the badge
-                st.caption(plain(", ".join(filter(None, facts))), width="content")
+            if words_ := ", ".join(filter(None, (where, *moment, origin))):
+                st.caption(plain(words_), width="content")
+
+
+def _where(experiment: Experiment) -> str:
+    """Returns the chips of a run, where they are not those that its screen begins with."""
+    is_elsewhere = experiment.target != default_target()
+    return experiment.target.removeprefix("tpu:").removeprefix("gpu:") * is_elsewhere
 
 
 def shared(compared: Compared, others: str = "") -> None:

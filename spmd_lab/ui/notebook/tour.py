@@ -11,7 +11,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import PAGES
 
 _ICON = ":material/tour:"
-_COOKIE, _OVER, _HIDDEN = "spmd_lab_tour", ("tour", "over"), ("tour", "hidden")
+_TOUR, _HIDDEN = "tour", ("tour", "hidden")
 _STOP = "tour", "stop"  # that is shown, or was last
 _AFTER = -2  # beside no stop: the tour was left
 _TAKE = "Take the tour"
@@ -50,23 +50,27 @@ def _hide() -> None:
 
 
 def _hidden() -> None:
-    state.set_aside(*_OVER, True)
+    end(_TOUR)
     state.set_aside(*_HIDDEN, True)
 
 
 def _offered() -> Sequence[Stop]:
-    if state.aside(*_OVER):
-        _end()
-    elif st.context.cookies.get(_COOKIE) != "over":
-        return stored()
-    return ()
+    return () if is_over(_TOUR) else stored()
 
 
-def _end() -> None:
-    """Offer the tour no more to this viewer: in this session, and by a cookie in later ones."""
-    state.set_aside(*_OVER, True)
-    kept = f'document.cookie = "{_COOKIE}=over; path=/; max-age=31536000; samesite=lax"'
+def is_over(offer: str) -> bool:
+    """Returns True if this viewer ended the tour or another offer, in an earlier session, too."""
+    cookie = f"spmd_lab_{offer}"
+    if not state.aside(offer, "over"):
+        return st.context.cookies.get(cookie) == "over"
+    kept = f'document.cookie = "{cookie}=over; path=/; max-age=31536000; samesite=lax"'
     st.html(f"<script>{kept}</script>", unsafe_allow_javascript=True)
+    return True
+
+
+def end(offer: str) -> None:
+    """Make the tour or another offer to this viewer no more."""
+    state.set_aside(offer, "over", True)
 
 
 def at(runs: Sequence[str]) -> int | None:
@@ -93,7 +97,8 @@ def guide(*runs: str) -> bool:
         if place + 1 < len(every):
             _link(place + 1, f"Next: {every[place + 1].title}")
         else:
-            _end()
+            end(_TOUR)
+            is_over(_TOUR)
             _finish()
         _hide()
     return True
@@ -104,7 +109,7 @@ def _is_left(place: int) -> bool:
     the screen still has its fields, and the viewer goes on with them.
     """
     last = state.aside(*_STOP)
-    return bool(place and state.aside(*_OVER) and last is not None and abs(place - last) > 1)
+    return bool(place and state.aside(_TOUR, "over") and last is not None and abs(place - last) > 1)
 
 
 def _open_tab(place: int) -> None:

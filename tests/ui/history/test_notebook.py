@@ -10,7 +10,7 @@ from spmd_core.history import when_words
 from spmd_core.search import KeptSearch
 from spmd_lab.ui import exports
 from tests.ui import opened, said
-from tests.ui.predictions import store
+from tests.ui.predictions import predicted, store
 
 RUN, OTHER = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
 THIRD = "20260101-000002-cccccc"
@@ -32,6 +32,40 @@ def test_a_collection_is_begun_and_found(lab):
     screen.run()
     labels = [link.proto.label.replace("\\", "") for link in screen.get("page_link")]
     assert "**Week 47**" in labels
+
+
+def test_a_page_is_begun_with_a_recent_run_or_search_by_one_press(lab, monkeypatch):
+    kept = KeptSearch(search="a", title="8 chips", words="fsdp=8 is fastest.")
+    monkeypatch.setattr(lab.searches, "listed", lambda: (kept,))
+    first = opened("notebook")
+    assert {f"begin:{OTHER}", "begin:a"} <= {each.key for each in first.button}
+    for key, kind in ((OTHER, "run"), ("a", "search")):
+        screen = opened("notebook")
+        screen.button(key=f"begin:{key}").click().run()
+        (page,) = [each for each in lab.collections.listed() if each.items[0].kind == kind]
+        assert page.items[0].text == key and page.title
+        assert screen.toggle(key="edit").value and not screen.exception
+
+
+def test_a_run_on_a_page_names_its_chips(lab, data_folder):
+    there = predicted(run=THIRD)
+    store(data_folder, there)
+    page = lab.collections.add_runs(lab.collections.create("Week 47").id, RUN, THIRD)
+    text = said(opened("notebook", collection=page.id))
+    assert there.experiment.target.removeprefix("tpu:") in text
+
+
+def test_an_edited_text_is_read_until_its_field_is_opened(lab):
+    page = lab.collections.add_text(lab.collections.create("Week 47").id, "**rows** win")
+    (text,) = page.items
+    screen = opened("notebook", collection=page.id, edit="true")
+    area = f"rewriting:text:{text.id}"
+    fields = lambda: {each.key for each in screen.text_area}  # noqa: E731
+    assert area not in fields() and "**rows** win" in said(screen)
+    screen.button(key=f"part:Write:{text.id}").click().run()
+    assert area in fields() and "**rows** win" in said(screen)
+    screen.button(key=f"part:Done:{text.id}").click().run()
+    assert area not in fields()
 
 
 def test_a_collection_shows_text_as_it_is_and_the_answers_of_its_runs(lab):
@@ -79,9 +113,9 @@ def test_runs_in_one_card_say_what_failed_and_have_the_notes_of_people(lab, data
 def test_it_is_edited_in_place(lab):
     page = lab.collections.add_runs(lab.collections.create("Week 47").id, RUN, OTHER)
     screen = opened("notebook", collection=page.id, edit="true")
-    screen.button(key=f"move:Down:{page.items[0].id}").click().run()
+    screen.button(key=f"part:Down:{page.items[0].id}").click().run()
     assert lab.collections.find(page.id).runs == (OTHER, RUN)
-    screen.button(key=f"remove:{page.items[1].id}").click().run()
+    screen.button(key=f"part:Remove:{page.items[1].id}").click().run()
     assert lab.collections.find(page.id).runs == (RUN,) and not screen.exception
 
 
@@ -101,6 +135,7 @@ def test_a_text_is_stored_as_its_field_is_left_and_undoes_nothing_of_others(lab)
     stored = lambda: lab.collections.find(page.id).items[0].text  # noqa: E731
     screen = opened("notebook", collection=page.id, edit="true")
     area = f"rewriting:text:{text.id}"
+    screen.button(key=f"part:Write:{text.id}").click().run()
     screen.text_area(key=area).set_value("mine")
     screen.toggle(key="edit").set_value(False).run()  # in one run with the text
     assert stored() == "mine" and not screen.exception
@@ -121,8 +156,12 @@ def test_a_search_that_a_collection_has_is_not_offered_again(lab, monkeypatch):
     monkeypatch.setattr(lab.searches, "listed", lambda: (here, there))
     page = lab.collections.add_search(lab.collections.create("Week 47").id, here)
     screen = opened("notebook", collection=page.id, edit="true")
-    offered = next(each for each in screen.selectbox if each.label == "Add a search")
-    assert [option.split(":")[0] for option in offered.options] == ["16 chips"]
+    (offered,) = screen.multiselect
+    searches = [each for each in offered.options if " chips:" in each]
+    assert [option.split(":")[0] for option in searches] == ["16 chips"]
+    offered.set_value([there.id, OTHER])
+    next(each for each in screen.button if each.label == "Add them").click().run()
+    assert [each.text for each in lab.collections.find(page.id).items] == ["a", "b", OTHER]
 
 
 def test_a_note_has_bold_and_code_and_no_other_markup(lab):

@@ -75,12 +75,12 @@ def shown(plan: Plan, found: Prediction) -> Iterator[str]:
 
 
 def wrong_words(plan: Plan, found: Prediction) -> bool:
-    """True if a sentence has another causal MFU, or is "compute-bound" without half of the step."""
+    """True if a sentence has another causal MFU, or is "compute-bound" without half of the step in matmuls."""
     assert found.predicted_s
     rate = plan.topology.chips * plan.topology.chip.peak_flops * found.predicted_s.estimate
     causal = flops(plan, causal=True) / rate
     listed = [float(text) / 100 for each in shown(plan, found) for text in _CAUSAL.findall(each)]
-    work = ("matmul", "kernel", "grouped kernel")
+    work = ("matmul", "grouped kernel")
     share = sum(found.shares_s.get(name, 0.0) for name in work) / sum(found.shares_s.values())
     is_bound = "compute-bound" in predictions.step_estimate(found)
     off = [abs(each - causal) > OFF + 1e-9 for each in listed]

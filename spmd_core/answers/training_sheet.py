@@ -22,7 +22,6 @@ from spmd_core.plan import Plan, option_words, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
-    LEAST_MFU,
     MAY_MISS,
     ContextRow,
     TrainingAnswer,
@@ -119,7 +118,7 @@ def _headline(answer: TrainingAnswer) -> str:
     if question.budget and not question.days:
         first = "About fastest" if others else "Fastest"
         paid = f"{chips:,} {name}, {takes}, {money_text(best.run.money)}"
-        more = f", {beside}" if others else ""
+        more = f", {beside}" if others else thrifty_words(best)
         return f"{first} within {money_text(question.budget)}: {paid}{more}."
     of = _of_chips(answer, chips)
     if question.days is None and others:
@@ -135,6 +134,14 @@ def _headline(answer: TrainingAnswer) -> str:
             return f"{numbered(chips, 'chip')} of {name}: {takes}."
         return f"{of}, {name} is fastest: {takes}."
     return _within(answer, best, f", {beside}" if others else "")
+
+
+def thrifty_words(row: TrainingRow) -> str:
+    """Returns what fewer chips take where the row's own wait for most of their dollars, else ""."""
+    if row.thrifty is None:
+        return ""
+    chips, run = row.thrifty
+    return f"; {chips:,} take {days_text(run.days.estimate)} for {money_text(run.money)}"
 
 
 def _of_chips(answer: TrainingAnswer, chips: int) -> str:
@@ -175,10 +182,12 @@ def _not_met(answer: TrainingAnswer) -> str:
     assert nearest.run and nearest.plan
     takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
     paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
+    most = numbered(max(row.most for row in timed), "chip")
     fastest = f"the {least} is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
     paid_of = _paid_tokens(nearest.run, question.budget) if question.budget else ""
     fewer = f"; {wanted} pays for {paid_of}" if paid_of else ""
-    return f"Nothing keeps {wanted} at {nearest.plan.tokens:,} tokens a step: {fastest}{fewer}."
+    at = f"{nearest.plan.tokens:,} tokens a step"
+    return f"Nothing up to {most} keeps {wanted} at {at}: {fastest}{fewer}."
 
 
 def budget_words(run: TrainingCost, budget: float) -> str:
@@ -204,8 +213,6 @@ def tried_words(answer: TrainingAnswer) -> str:
     )
     kinds = numbered(len(answer.rows), "kind")
     pipelines = f", {numbered(staged, 'pipeline')} among them" if staged else ""
-    rule = f"A budget pays no run below {LEAST_MFU:.0%} of the best MFU."
-    limits = rule if answer.question.budget else ""
     plan = next((row.plan for row in answer.rows if row.plan), None)
     at = f", {plan.batch:,} sequences of {plan.sequence:,} tokens a step" if plan else ""
     compared = (
@@ -224,7 +231,7 @@ def tried_words(answer: TrainingAnswer) -> str:
         for row in answer.rows
         if (reason := row.refusal.partition(": ")[2])
     )
-    return " ".join(filter(None, (compared, limits, moved, *why)))
+    return " ".join(filter(None, (compared, moved, *why)))
 
 
 def batch_figure(plan: Plan) -> Figure:

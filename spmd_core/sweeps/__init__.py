@@ -54,7 +54,7 @@ from spmd_core.sweeps.training import (
     measure,
 )
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, run_of, training_run
-from spmd_core.sweeps.training_search import LEAST_MFU, MOST_CHIPS, train
+from spmd_core.sweeps.training_search import MOST_CHIPS, train
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
 from spmd_core.sweeps.ways_out import WayOut, ways_out
 
@@ -64,7 +64,6 @@ __all__ = [
     "EFFICIENCIES",
     "FIRST",
     "KINDS",
-    "LEAST_MFU",
     "MAY_MISS",
     "MOST_CHIPS",
     "POINTS",

@@ -17,6 +17,7 @@ from spmd_core.sweeps.training_cost import TrainingCost
 KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
 # tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
 TOKENS_OF_A_STEP = 2**22
+LEAST_MFU = 0.5  # of the best MFU on other numbers of chips: below, most dollars buy waits
 MAY_MISS = "may miss"  # a deadline that the range of a run meets
 
 
@@ -107,6 +108,7 @@ class TrainingRow:
       meets: True if it keeps the deadline and the budget.
       tried: (chips, run) of every number of chips that was looked at, ascending.
       counts, plans, pipelines: numbers of chips, plans and, of these, pipelines that were estimated.
+      most: the largest number of chips that was looked at.
     """
 
     kind: str
@@ -120,11 +122,23 @@ class TrainingRow:
     counts: int = 0
     plans: int = 0
     pipelines: int = 0
+    most: int = 0
 
     @property
     def is_sure(self) -> bool:
         """True if all of the interval of its memory fits."""
         return self.step is not None and self.step.fit == "fits"
+
+    @property
+    def thrifty(self) -> tuple[int, TrainingCost] | None:
+        """The fastest number of chips and run whose MFU is near the best of those tried; None where
+        the row's own is.
+        """
+        most = min((each.chip_hours for _, each in self.tried), default=0.0) / LEAST_MFU
+        if self.run is None or self.run.chip_hours <= most:
+            return None
+        near = [(chips, each) for chips, each in self.tried if each.chip_hours <= most]
+        return min(near, key=lambda one: one[1].days.estimate)
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ _FURTHER = 4
 # step that the plan without stages waits there at least: it is interconnect-bound
 _MOST_IN_STAGES, _WAITS = 4, 0.5
 _MOST_GAIN = 0.5  # of a step: no options were seen to spare more
-# of the best MFU on other numbers of chips: a budget buys no run below, most of whose dollars wait
-LEAST_MFU = 0.5
 _NEAR = 0.9  # of its chip-days: no other number of chips is better by more
 
 
@@ -68,6 +66,7 @@ class _Kind:
         self._larger: dict[int, Plan] = {}  # that do not fit
         self._refused: dict[int, str] = {}
         self._optioned: set[int] = set()  # numbers of chips whose plans were tried under options
+        self._staged: set[int] = set()  # and in stages
         self._least = 0.0  # chip-days of the FLOPs at the peak
         self._plans = self._pipelines = 0
 
@@ -82,14 +81,16 @@ class _Kind:
         else:
             counts = [*_counts(self._kind, question.sequences)]
             self._until(counts, question.days) if question.days else self._paid(counts)
-        self._under_options()
         self._in_stages(counts)
+        self._complete()
         runs = [each for _, each in sorted(self._runs.items())]
+        looked = {*self._runs, *self._larger, *self._refused}
         row = TrainingRow(
             self._kind,
             price=price,
             tried=tuple((each.chips, each.cost) for each in runs),
-            counts=len({*self._runs, *self._larger, *self._refused}),
+            counts=len(looked),
+            most=max(looked, default=0),
             plans=self._plans,
             pipelines=self._pipelines,
         )
@@ -126,26 +127,32 @@ class _Kind:
         return best is None or not self._is_met(best) or least.days < best.days
 
     def _is_met(self, run: _Run) -> bool:
-        """Returns True if a run keeps the deadline, or the budget with an MFU near the best."""
-        if not self._question.is_met_by(run.cost):
-            return False
-        return not self._question.budget or LEAST_MFU * run.chip_days <= self._fewest
+        return self._question.is_met_by(run.cost)
 
     @property
     def _fewest(self) -> float:
         """Chip-days of the run with the best MFU."""
         return min((each.chip_days for each in self._runs.values()), default=math.inf)
 
-    def _under_options(self) -> None:
-        """Tries options of the best, until it is one that was tried under them."""
-        while (best := self._best()) and best.chips not in self._optioned:
-            self._estimate(best.chips, has_options=True)
+    def _complete(self) -> None:
+        """Tries options and stages of the best, until it is one that was tried under both: so many
+        chips have the same plan whether their number was given or searched.
+        """
+        while best := self._best():
+            if best.chips not in self._optioned:
+                self._estimate(best.chips, has_options=True)
+            elif best.chips not in self._staged and self._may_be_in_stages(best.chips):
+                self._estimate(best.chips, in_stages=True)
+            else:
+                return
 
     def _estimate(self, chips: int, in_stages: bool = False, has_options: bool = False) -> None:
         """Keeps the best plan of so many chips where it is faster than one before."""
         question = self._question
         if has_options:
             self._optioned.add(chips)
+        if in_stages:
+            self._staged.add(chips)
         try:
             best = self._planned(chips, in_stages, has_options)
         except RequestError as error:
@@ -230,9 +237,10 @@ class _Kind:
             is_met = best is not None and self._is_met(best)
             if best and is_met and not question.chips and not self._is_better(chips, best):
                 continue
-            if tried == _MOST_IN_STAGES or (question.days or math.inf) < self._least / chips:
+            is_hopeless = (question.days or math.inf) < self._least / chips
+            if tried == _MOST_IN_STAGES or (tried and is_hopeless):
                 return
-            if topology_of_chips(self._kind, chips).slices == 1 or not self._waits(chips):
+            if not self._may_be_in_stages(chips):
                 continue
             tried += 1
             self._estimate(chips, in_stages=True)
@@ -240,13 +248,15 @@ class _Kind:
             if question.days and not (run and self._is_met(run)):
                 return
 
-    def _waits(self, chips: int) -> bool:
-        """Returns True if the plan without stages waits long for links, or does not fit."""
-        if not (run := self._look(chips)):
-            return True
-        shares = run.step.shares_s
-        waits = sum(s for name, s in shares.items() if name.startswith("wait: "))
-        return waits > _WAITS * sum(shares.values())
+    def _may_be_in_stages(self, chips: int) -> bool:
+        """Returns True if chips of several slices wait long for links, or hold no plan without stages."""
+        if has_stages(self._question.form) or topology_of_chips(self._kind, chips).slices == 1:
+            return False
+        run = self._look(chips)
+        if run and _waits(run) and chips not in self._optioned:  # as of a given number of chips
+            self._estimate(chips, has_options=True)
+            run = self._runs[chips]
+        return run is None or _waits(run)
 
     def _best(self) -> _Run | None:
         """Of runs that meet the question the fewest chips by a deadline, else the fastest; where none
@@ -259,6 +269,12 @@ class _Kind:
         if question.budget and not met:
             return min(runs, key=lambda each: (each.cost.money or 0.0, each.chips), default=None)
         return min(met or runs, key=lambda each: (each.days, each.chips), default=None)
+
+
+def _waits(run: _Run) -> bool:
+    shares = run.step.shares_s
+    waits = sum(s for name, s in shares.items() if name.startswith("wait: "))
+    return waits > _WAITS * sum(shares.values())
 
 
 def _counts(kind: str, batch: float) -> Iterator[int]:

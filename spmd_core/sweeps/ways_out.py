@@ -30,24 +30,21 @@ class WayOut:
 
 
 def ways_out(question: TrainingQuestion, plan: Plan) -> tuple[WayOut, ...]:
-    """Returns plans that fit near one that does not, the fewest chips first: with fewer tokens a step,
-    and on so many more chips of its kind that the full batch may fit, and that it is sure to. None of
-    them has as many chips and takes as long as one before it that is as sure and has as many tokens.
+    """Returns plans that fit near one that does not, the fewest chips first: on its own chips with
+    fewer tokens a step, and on more of them what a question of so many finds, up to those on which the
+    full batch is sure to fit. None of them has as many chips and takes as long as one before it that
+    is as sure and has as many tokens; one that is sure to fit has fewer tokens.
 
     Args:
       question: what is trained; its chips and their kind are those of the plan.
       plan: one that does not fit.
     """
-    ways = [*_with_full_batch(question, plan)]
-    bare = plan.model_copy(update={"microbatches": None, "offload": ()})
-    nears = filter(None, map(nearest_fit, dict.fromkeys((plan, bare))))
-    near = next((each for each in nears if each.plan.tokens <= plan.tokens), None)
-    if near and (run := training_run(near.prediction, near.plan, question.tokens)):
-        ways.append(WayOut(near.plan, near.prediction, run))
-    ways.sort(key=lambda way: (way.plan.topology.chips, way.run.days.estimate))
+    ways = [*_with_fewer_tokens(question, plan), *_on_more_chips(question, plan)]
     kept: list[WayOut] = []
-    for way in ways:
-        if not any(_is_as_good(other, way) for other in kept):
+    for way in sorted(ways, key=lambda way: (way.plan.topology.chips, way.run.days.estimate)):
+        is_fewer = way.plan.tokens < plan.tokens
+        has_fewer = any(other.is_sure for other in kept) and is_fewer
+        if not (has_fewer or any(_is_as_good(other, way) for other in kept)):
             kept.append(way)
     return tuple(kept)
 
@@ -57,9 +54,20 @@ def _is_as_good(way: WayOut, other: WayOut) -> bool:
     return not fewer and way.run.days.estimate <= other.run.days.estimate
 
 
-def _with_full_batch(question: TrainingQuestion, plan: Plan) -> Iterator[WayOut]:
-    """The plans on twice, four times and so on as many chips that hold the batch, up to one that
-    is sure to fit.
+def _with_fewer_tokens(question: TrainingQuestion, plan: Plan) -> Iterator[WayOut]:
+    """The nearest plan on the same chips, if one is sure to fit."""
+    bare = plan.model_copy(update={"microbatches": None, "offload": ()})
+    nears = [each for each in map(nearest_fit, dict.fromkeys((plan, bare))) if each]
+    for near in nears:
+        if near.plan.topology == plan.topology and near.plan.tokens <= plan.tokens:
+            if run := training_run(near.prediction, near.plan, question.tokens):
+                yield WayOut(near.plan, near.prediction, run)
+            return
+
+
+def _on_more_chips(question: TrainingQuestion, plan: Plan) -> Iterator[WayOut]:
+    """The plans of twice, four times and so on as many chips that hold the state, up to those on which
+    one with the batch is sure to fit; beside one that is not sure to, the nearest that is.
     """
     chips, kind = plan.topology.chips, plan.topology.chip.generation
     held, most = _state(plan) * chips, plan.topology.chip.capacity.device
@@ -71,10 +79,12 @@ def _with_full_batch(question: TrainingQuestion, plan: Plan) -> Iterator[WayOut]
         looked_at += 1
         asked = replace(question, kinds=(kind,), chips=chips, days=None, budget=None)
         (row,) = train(asked).rows
-        if row.plan and row.step and row.run and row.plan.tokens >= plan.tokens:
-            yield (way := WayOut(row.plan, row.step, row.run))
-            if way.is_sure:
-                return
+        if row.plan and row.step and row.run:
+            yield WayOut(row.plan, row.step, row.run)
+        if row.plan and not (row.run and row.is_sure):
+            yield from _with_fewer_tokens(question, row.plan)
+        elif row.plan and row.plan.tokens >= plan.tokens:
+            return
 
 
 def _state(plan: Plan) -> float:

@@ -25,30 +25,30 @@ from spmd_core.words.strategies import predicted
 
 # "neighbours" is as older runs wrote it
 _PERMUTED = re.compile(r"(neighbou?rs|up to \d+ hops) over")
-# What a program waits for most, as rooflines call it; keys are those of stored predictions.
+# What takes over half of a program, as rooflines call it
 _BOUND = {
     "compute": "compute-bound",
     "memory": "HBM-bound",
-    "interconnect": "interconnect-bound",
+    "links": "interconnect-bound",
     "host": "bound by transfers to the host",
     "data centre network": "DCN-bound",
     "pipeline": "bound by the pipeline's bubble",
 }
-_CALLED = {"memory": "HBM", "interconnect": "links"}
-# The resources that shares of a step are of.
-_OF_WORK = {
-    "matmul": "compute",
-    "kernel": "compute",
-    "grouped kernel": "compute",
-    "memory": "memory",
+# and the largest part of one that nothing takes over half of
+_LARGEST = {
+    "compute": "matrix products",
+    "kernel": "attention kernels",
+    "memory": "HBM-bound operations",
+    "communication": "communication",
+    "host": "waiting for the host",
+    "pipeline": "waiting for other stages",
 }
-_OF_WAITS = {
-    "wait: copy": "memory",
-    "wait: host": "host",
-    "wait: send": "data centre network",
-    "wait: slices": "data centre network",
-    "wait: stages": "pipeline",
-}
+_CALLED = {"memory": "HBM", "kernel": "attention kernels"}
+# The resources that shares of a step are of. Attention kernels are one of their own: on few tokens
+# a device they take most of a step at a few percent of the peak
+_OF_WORK = {"matmul": "compute", "grouped kernel": "compute"}
+_OF_WAITS = {"wait: copy": "memory", "wait: host": "host", "wait: stages": "pipeline"}
+_BETWEEN_SLICES = ("wait: send", "wait: slices")
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
     "matmul": "matrix products",
@@ -218,22 +218,30 @@ def memory_words(
 
 def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
     """Returns what bounds a program by its shares: a resource only where it takes over half of the
-    step, else the largest part, with its `share`; an en dash where none is known.
+    step, else the largest part, with its `share`; an en dash where none is known. All communication
+    is one part, with waiting for stragglers.
 
-    >>> bound_words({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
+    >>> bound_words({"matmul": 3.0, "kernel": 1.0, "memory": 1.0})
     'compute-bound'
-    >>> bound_words({"matmul": 4.0, "memory": 3.0, "exposed: fsdp": 3.0})
+    >>> bound_words({"matmul": 4.0, "memory": 3.0, "exposed: fsdp": 2.0, "wait: slices": 1.0})
     'largest share matrix products (40%)'
+    >>> bound_words({"matmul": 4.0, "kernel": 1.0, "exposed: fsdp": 3.0, "exposed: tensor": 2.0})
+    'largest share communication (50%)'
     """
     resources = sums_by_key((_resource(name), s) for name, s in shares.items())
     total = sum(resources.values())
     if not total:
         return "–"
     most = max(resources, key=lambda name: resources[name])
-    if resources[most] > total / 2 and most in _BOUND:
-        return _BOUND[most]
-    words, seconds = next(iter(by_words(shares).items()))
-    return f"largest share {words}" + (f" ({seconds / total:.0%})" if share else "")
+    if resources[most] > total / 2:
+        bound = most
+        if most == "communication":
+            between_slices = sum(shares.get(name, 0.0) for name in _BETWEEN_SLICES)
+            bound = "data centre network" if 2 * between_slices > resources[most] else "links"
+        if bound in _BOUND:
+            return _BOUND[bound]
+    words = _LARGEST.get(most) or share_words(most)
+    return f"largest share {words}" + (f" ({resources[most] / total:.0%})" if share else "")
 
 
 def bound_by(prediction: Prediction, share: bool = True) -> str:
@@ -245,7 +253,7 @@ def bound_shares(shares: Mapping[str, float]) -> str:
     """Returns the two resources that take most of a step, with their shares.
 
     >>> bound_shares({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
-    'compute 75%, HBM 25%'
+    'compute 50%, HBM 25%'
     """
     resources = sums_by_key((_resource(name), s) for name, s in shares.items())
     most = sorted(resources, key=lambda name: (-resources[name], name))[:2]
@@ -254,10 +262,10 @@ def bound_shares(shares: Mapping[str, float]) -> str:
 
 
 def _resource(share: str) -> str:
-    """Returns the resource that a share of the step is of, a key of `_BOUND`; the share itself of
+    """Returns the resource that a share of the step is of, a key of `_LARGEST`; the share itself of
     kernels that are neither matmuls nor attention."""
     if share.startswith(("wait: ", "exposed: ")):
-        return _OF_WAITS.get(share, "interconnect")
+        return _OF_WAITS.get(share, "communication")
     return _OF_WORK.get(share, share)
 
 

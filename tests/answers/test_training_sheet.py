@@ -102,7 +102,9 @@ def test_the_headline_names_the_best_or_what_is_missed():
     )
     assert training_headline(asked(days=0.01)).startswith("Nothing keeps 14.4 minutes") is False
     missed = training_headline(asked(days=0.01))
-    assert missed.startswith("Nothing keeps 0.01 days at 4,194,304 tokens a step: the fastest is")
+    assert missed.startswith(
+        "Nothing up to 16,384 chips keeps 0.01 days at 4,194,304 tokens a step: the fastest is"
+    )
     assert training_headline(asked(chips=256)).startswith("Of 256 chips each, v5p is fastest")
     alone = replace(asked(chips=256), rows=asked(chips=256).rows[:1])
     assert "fastest" not in training_headline(alone)  # nothing was compared

@@ -176,7 +176,15 @@ def test_a_stored_prediction_of_before_has_its_causal_mfu_when_it_is_read():
 @pytest.mark.parametrize(
     ("shares", "words"),
     [
-        ({"matmul": 3, "kernel": 3, "memory": 5}, "compute-bound"),
+        ({"matmul": 6, "kernel": 1, "memory": 4}, "compute-bound"),
+        ({"matmul": 3, "kernel": 3, "memory": 5}, "largest share HBM-bound operations (45%)"),
+        ({"kernel": 9, "matmul": 1}, "largest share attention kernels (90%)"),
+        # 4,096 v5e of a small model: communication in three parts is more than matmuls
+        (
+            {"matmul": 37, "kernel": 15, "exposed: a b": 25, "exposed: a": 8, "wait: slices": 9},
+            "largest share communication (45%)",
+        ),
+        ({"matmul": 33, "wait: send": 40, "exposed: a": 20}, "DCN-bound"),
         ({"matmul": 3, "grouped kernel": 3, "memory": 5}, "compute-bound"),
         ({"matmul": 5, "memory": 3, "exposed: fsdp": 2}, "largest share matrix products (50%)"),
         (

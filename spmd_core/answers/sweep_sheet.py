@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from spmd_core.answers.training_sheet import ABOUT_EVEN, Figure, mark_of
+from spmd_core.answers.training_sheet import ABOUT_EVEN, Figure, mark_of, plan_policy
 from spmd_core.base import bytes_text, capital, mesh_text
 from spmd_core.plan import Plan
 from spmd_core.sheets import (
@@ -20,6 +20,7 @@ from spmd_core.sheets import (
 from spmd_core.surveys import (
     Price,
     axis_title,
+    is_unseen,
     mfu_title,
     of_one_kind,
     point_size_words,
@@ -105,6 +106,7 @@ def _of_point(sweep: Sweep | None) -> tuple[Column[SweepRow], ...]:
             lambda row: row.point.experiment and mesh_text(row.point.experiment.mesh, " "),
             *_WIDE,
         ),
+        *([text("Remat", _remat, "screen")] if sweep is not None and sweep.base.plan else []),
         text("State", point_state),
         *([text("Tokens a step", _tokens)] if scales else []),
         seconds("Step", lambda row: row.numbers.step_s),
@@ -175,7 +177,7 @@ def _least(
     even = [each for each in others if of(each[1]) * _lowest(each[1]) <= most]
     parts = [f"at {point_title(sweep, best.point)}"]
     if (plan := _plan(best)) and len({each.tokens for row, _ in runs if (each := _plan(row))}) > 1:
-        parts.append(step_tokens(plan))
+        parts.append(f"{step_tokens(plan)}{', beyond any published run' * is_unseen(plan)}")
     if even:
         named = point_title(sweep, even[0][0].point) if len(even) == 1 else f"{len(even)} more"
         is_alike = mark_of(of(least), of(even[-1][1])) == ABOUT_EVEN
@@ -189,6 +191,11 @@ def _lowest(run: TrainingCost) -> float:
 
 def _plan(row: SweepRow) -> Plan | None:
     return row.point.experiment.plan if row.point.experiment else None
+
+
+def _remat(row: SweepRow) -> str | None:
+    plan = _plan(row)
+    return plan_policy(plan) if plan else None
 
 
 def _tokens(row: SweepRow) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
 from spmd_core.facts import Estimate, Prediction
+from spmd_core.plan import Plan
 from spmd_core.results import StrategyResult, safe_cell
 from spmd_core.sweeps.sweep import SweepPoint
 
@@ -92,7 +93,8 @@ class SweepRow:
     outcome: Outcome
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
-    # `PUBLISHED_SPAN` times it with one batch per chip, else the widest that both steps' ranges allow
+    # `PUBLISHED_SPAN` times it, for estimates of one plan and batch per chip; of any other no range is
+    # known: errors of two steps of one model are largely common, so their own ranges tell nothing
     efficiency_span: tuple[float, float] | None = None
     efficiency_without_stragglers: float | None = None
 
@@ -187,8 +189,8 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
 
     Exposed share: seconds of collectives that nothing hides, over the estimate of the step.
     Efficiency: useful work per chip and second over that of the point with the fewest chips that has
-    a time of the same kind, compiled or estimated, and the plan of the sweep where one has (the
-    first, where several have as few; none where it is the only one of its kind):
+    a time of the same kind, compiled or estimated (the first, where several have as few; none where
+    it is the only one of its kind):
     (work / (chips x step)) / (work0 / (chips0 x step0)). The work of a decoder's step is its
     tokens: with longer sequences it has more FLOPs for each of them. That of any other workload is
     its FLOPs. Weak scaling makes it step0 / step, strong scaling (chips0 x step0) / (chips x step).
@@ -211,7 +213,7 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
             row = replace(row, exposed_share=exposed)
         is_alone = len(own) == 1 < len([each for each in speeds if each])
         if speed and not is_alone:
-            at = min(own, key=lambda each: (points[each[1]].instead is not None, *each))[1]
+            at = min(own)[1]
             first = SweepRow(points[at], outcomes[at])
             row = _compared(row, speed / (speeds[at] or math.inf), first)
         rows.append(row)
@@ -219,15 +221,11 @@ def curves(points: Sequence[SweepPoint], outcomes: Sequence[Outcome]) -> tuple[S
 
 
 def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
-    numbers, start, span = row.numbers, first.numbers, None
-    kept = (1 - start.straggling) / (1 - numbers.straggling)
-    if first.point is not row.point and start.time and numbers.time:
-        scale = efficiency * numbers.time.estimate / start.time.estimate
-        low, high = start.time.over(numbers.time)
-        is_guess = first.is_estimated and row.is_estimated
-        if is_guess and _is_published(first.point, row.point):
-            scale, (low, high) = efficiency, PUBLISHED_SPAN
-        span = (scale * low, scale * high)
+    kept = (1 - first.numbers.straggling) / (1 - row.numbers.straggling)
+    is_guess = first.is_estimated and row.is_estimated
+    is_known = is_guess and _is_published(first.point, row.point)
+    low, high = (efficiency * end for end in PUBLISHED_SPAN)
+    span = (low, high) if is_known else None
     return replace(
         row,
         efficiency=efficiency,
@@ -238,12 +236,13 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
 
 def _is_published(first: SweepPoint, point: SweepPoint) -> bool:
     """Returns True if the points differ as the pairs of `PUBLISHED_SPAN` do: in more chips, mesh and batch."""
-    plans = [each.experiment.plan if each.experiment else None for each in (first, point)]
-    kinds = {
-        (plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device) if plan else None
-        for plan in plans
-    }
-    return len(kinds) == 1 and None not in kinds and first.chips < point.chips
+    one, other = (each.experiment.plan if each.experiment else None for each in (first, point))
+    return bool(one and other) and _kept(one) == _kept(other) and first.chips < point.chips
+
+
+def _kept(plan: Plan) -> tuple[object, ...]:
+    per_chip = plan.topology.chip, plan.size, plan.sequence, plan.batch_per_device
+    return *per_chip, plan.remat, frozenset(plan.save), frozenset(plan.offload)
 
 
 def _work_per_chip_s(point: SweepPoint, numbers: Numbers | None) -> float | None:

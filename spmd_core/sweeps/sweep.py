@@ -21,11 +21,13 @@ from spmd_core.plan import (
 )
 from spmd_core.search import REMATS
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
+from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.variables import VARIABLES, Scaling, Value, Variable
-from spmd_core.time import estimate_memory
+from spmd_core.time import estimate_memory, estimate_step
 
 Meshes = Literal["kept", "best"]
 MAX_POINTS = 24
+_MAY_FIT: tuple[Fits, ...] = ("unlikely", "likely")  # the less sure first
 # Rough seconds of a decoder's step on two cores: 34 to 669 s were seen for v6e, tpu7x is a guess.
 _COMPILE_S = {"v6e": 150.0, "tpu7x": 120.0}
 _DECODER_S, _SMALL_S = 60.0, 4.0  # 60 to 121 s were seen on v5e and v5p, with other work beside
@@ -91,6 +93,7 @@ class SweepPoint:
     host_bytes: int | None = None
     meshes_tried: int | None = None  # of which its mesh is the best
     instead: str | None = None  # its plan, and why it replaces that of the sweep
+    unfit: str | None = None  # whether that may or does not fit, and why
 
     @property
     def is_too_large(self) -> bool:
@@ -173,16 +176,18 @@ def _point(sweep: Sweep, value: Value) -> SweepPoint:
             experiment, tried = _varied(sweep, value), None
         label = variable.label_of(value, get_topology(experiment.target))
         point = replace(_valid(label, value, experiment), meshes_tried=tried)
-        return _tuned(point) if sweep.is_tuned else point
+        return _tuned(point, sweep.base.plan) if sweep.is_tuned else point
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
         return SweepPoint(variable.label_of(value), value, refusal=str(error), chips=chips)
 
 
-def _tuned(point: SweepPoint) -> SweepPoint:
-    """Returns a point, with the plan of its chips and batch that is sure to fit if its own is not."""
+def _tuned(point: SweepPoint, base: Plan | None) -> SweepPoint:
+    """Returns a point, with the plan of its chips and batch that is sure to fit if its own is less
+    sure to than that of the sweep; where none fits, with the plan that comes nearest.
+    """
     plan = point.experiment.plan if point.experiment else None
-    if plan is None or point.fits == "yes":
+    if plan is None or point.fits in ("yes", *_as_sure(base)):
         return point
     try:
         best = best_mesh(plan.to_json(), plan.topology.target, plan.batch, REMATS)
@@ -191,12 +196,28 @@ def _tuned(point: SweepPoint) -> SweepPoint:
     experiment = experiment_of(best.plan).vary(strategies=[point.strategy])
     tuned = _valid(point.label, point.value, experiment)
     if tuned.fits != "yes":
-        return point
+        return _nearest(point, plan) if point.is_too_large else point
     verb = "does" if point.is_too_large else "may"
     why = "; ".join(undivided_axes(plan)) if point.is_too_large else ""
-    unfit = f"{_policy(plan)}, which {verb} not fit{f': {why}' if why else ''}"
-    words = f"{_policy(best.plan)} in place of {unfit}"
-    return replace(tuned, instead=words, meshes_tried=point.meshes_tried)
+    unfit = f"which {verb} not fit{f': {why}' if why else ''}"
+    words = f"{_policy(best.plan)} in place of {_policy(plan)}, {unfit}"
+    return replace(tuned, instead=words, unfit=unfit, meshes_tried=point.meshes_tried)
+
+
+def _as_sure(base: Plan | None) -> tuple[Fits, ...]:
+    """Returns the verdicts on memory of points that are as sure to fit as the plan of the sweep."""
+    verdict = estimate_memory(base).fits(base.topology.chip.capacity) if base else "yes"
+    return _MAY_FIT[_MAY_FIT.index(verdict) :] if verdict in _MAY_FIT else ()
+
+
+def _nearest(point: SweepPoint, plan: Plan) -> SweepPoint:
+    least = least_memory(plan)
+    if least == plan:
+        return point
+    experiment = experiment_of(least).vary(strategies=[point.strategy])
+    nearest = _valid(point.label, point.value, experiment)
+    words = f"nearest to fitting: {_policy(least)}"
+    return replace(nearest, instead=words, meshes_tried=point.meshes_tried)
 
 
 def _policy(plan: Plan) -> str:
@@ -239,7 +260,20 @@ def _with_best(
             f"divide over no mesh of {chips:,} chips",
             f"use {'other chips' if is_power else 'a power of two'}, or the same batch per chip",
         ) from error
-    return experiment_of(best.plan).vary(strategies=base.strategies), best.tried
+    found = _faster(plan, best.plan) if batch == plan.batch else best.plan
+    return experiment_of(found).vary(strategies=base.strategies), best.tried
+
+
+def _faster(own: Plan, best: Plan) -> Plan:
+    """Returns the plan of a sweep at its own chips, unless it does not fit or that of another mesh
+    has the shorter step."""
+    if own.target != best.target:
+        return best
+    steps = [estimate_step(each) for each in (own, best)]
+    if steps[0].fit == "does not fit" or not (mine := steps[0].predicted_s):
+        return best
+    other = steps[1].predicted_s
+    return own if other is None or mine.estimate <= other.estimate else best
 
 
 def _varied(sweep: Sweep, value: Value) -> Experiment:

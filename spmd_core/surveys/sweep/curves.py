@@ -107,14 +107,19 @@ def _too_large(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     return f"{points_words(sweep, too_large)} {do} not fit {plan}."
 
 
-def sweep_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
-    """What else a sweep shows, what does not fit, and what it assumes, a sentence each."""
+def sweep_notes(
+    sweep: Sweep, rows: Sequence[SweepRow], compiled: Sequence[SweepRow] = ()
+) -> list[str]:
+    """What else a sweep shows, what does not fit, and what it assumes, a sentence each. `compiled`
+    are the points of `rows` that are known better than the estimates which these compare.
+    """
     answer = sweep_headline(sweep, rows)
-    more = [words for words in list(_sentences(sweep, rows))[1:] if words not in answer]
+    sentences = list(_sentences(sweep, rows, len(compiled)))[1:]
+    more = [words for words in sentences if words not in answer]
     return [*more, *scaling_notes(sweep, rows)]
 
 
-def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
+def _sentences(sweep: Sweep, rows: Sequence[SweepRow], compiled: int = 0) -> Iterator[str]:
     every = [row for row in rows if row.numbers.step_s]
     timed = of_one_kind(every)
     if len(timed) > 1:
@@ -126,9 +131,10 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow]) -> Iterator[str]:
     elif timed:
         takes = seconds_text(timed[0].numbers.step_s)
         yield f"At {point_title(sweep, timed[0].point)} a step takes {takes}{_mfu(timed[0])}."
-    if guessed := sum(row.is_estimated for row in every):
+    if guessed := sum(row.is_estimated for row in every) - compiled:
         are = "is an estimate" if guessed == 1 else "are estimates"
         apart = "" if len(timed) == len(every) else ", on a curve of their own"
+        apart += "; the curves compare estimates of all" * bool(compiled)
         yield f"{guessed} of {numbered(len(every), 'point')} {are}, not compiled{apart}."
     if too_large := _too_large(sweep, rows):
         yield too_large

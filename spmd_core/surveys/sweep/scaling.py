@@ -101,6 +101,11 @@ def step_tokens(plan: Plan) -> str:
     return f"{millions if plan.tokens >= 1e6 else count_text(plan.tokens)} tokens a step"
 
 
+def is_unseen(plan: Plan) -> bool:
+    """Returns True if a step has more tokens than that of any published run."""
+    return plan.tokens > MOST_TOKENS
+
+
 def scaled_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
     """Returns the points that have an efficiency, by number of chips; none where fewer than two have."""
     known = [row for row in rows if row.efficiency is not None]
@@ -132,7 +137,7 @@ def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
 
 
 def _batches(able: Sequence[SweepRow]) -> Iterator[str]:
-    large = [row for row in able if (plan := _plan(row)) and plan.tokens > MOST_TOKENS]
+    large = [row for row in able if (plan := _plan(row)) and is_unseen(plan)]
     if large and (plan := _plan(large[0])):
         yield (
             f"From {count_text(large[0].point.chips)} chips on a step has {plan.tokens / 1e6:,.0f} "

@@ -29,6 +29,12 @@ _VALUE = {"type": "text", "dy": -12, "fontWeight": 600, **INK}
 _NUMBER = 6  # percent: of two curves that are nearer at a point one has its number
 _BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
 _NAME = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, "lineBreak": "\n"}
+_OF_RANGE = ("area", "rule")  # marks of a range, which may be wider than the axis
+_NEAR = 15  # percent: what of a range is beyond that is cut off
+_APART, _MOST_TICKS = (
+    (10, 20, 50, 100, 200, 500, 1000),
+    5,
+)  # percent between grid lines, and how many
 _LINE_PX = 13  # above the curves, for each line of the words at a bend
 _LINE = 24  # characters: what a telephone has room for beside the bend
 _MIDDLE = 0.6  # of the axis, with what is right of it for the names of the curves
@@ -58,6 +64,7 @@ def scaling_chart(
     color = category("kind", list(drawn), colors=_COLORS[: len(drawn)])
     for each in chart["layer"]:
         each["encoding"] = {**each["encoding"], "color": color}
+        each["mark"] = {**each["mark"], "clip": each["mark"]["type"] in _OF_RANGE}
     chart["title"] |= {"subtitle": _key([*values, *known]), "subtitleColor": QUIET}
     x = chart["encoding"]["x"]
     bends, lines = _bends(sweep, curves, x)
@@ -86,7 +93,7 @@ def span_words(row: SweepRow) -> str:
     return f"{100 * low:.0f} to {high:.0%}" * bool(row.efficiency_span)
 
 
-def mesh_of(row: SweepRow) -> str:
+def _mesh_of(row: SweepRow) -> str:
     """Returns the mesh of a point in words; "" of one that is refused."""
     return mesh_text(row.point.experiment.mesh, " ") if row.point.experiment else ""
 
@@ -97,7 +104,7 @@ def _values(sweep: Sweep, name: str, rows: Sequence[SweepRow]) -> list[Row]:
         for row in rows
         if row.efficiency is not None
         for low, high in [[100 * end for end in row.efficiency_span or (row.efficiency,) * 2]]
-        for parts in [(f"{row.efficiency:.1%}", span_words(row), mesh_of(row))]
+        for parts in [(f"{row.efficiency:.1%}", span_words(row), _mesh_of(row))]
         for words in [", ".join(filter(None, parts))]
     ]
 
@@ -128,10 +135,18 @@ def _key(values: Sequence[Row]) -> str:
 
 
 def _y_axis(y: Spec, values: Sequence[Row], above_px: int) -> Spec:
-    """Returns the axis with room for the numbers at the highest points and pixels above these."""
-    ends = (float(str(value[end])) for value in values for end in ("low", "high"))
-    shares = [100 * GOOD, 100.0, *ends]
-    apart = 10 if min(shares) > 40 else 20
+    """Returns the axis with room for the numbers at the highest points and pixels above these: of the
+    points, and of what of their ranges is near.
+    """
+    drawn = [[float(str(value[name])) for name in ("y", "low", "high")] for value in values]
+    lows = (max(low, y - _NEAR) for y, low, _ in drawn)
+    highs = (min(high, y + _NEAR) for y, _, high in drawn)
+    shares = [100 * GOOD, 100.0, *lows, *highs]
+    apart = next(
+        each
+        for each in _APART
+        if max(shares) - min(shares) <= _MOST_TICKS * each or each == _APART[-1]
+    )
     low, high = max(0, apart * math.floor((min(shares) - 6) / apart)), max(shares) + 8
     ticks = list(range(low, math.ceil(high), apart))
     high += (high - low) * above_px / (HEIGHT_PX - above_px)
@@ -150,31 +165,39 @@ def _good(y: Spec) -> list[Spec]:
 
 
 def _numbers(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec, color: Spec) -> list[Spec]:
-    """The number at each point, and the name of a curve at its end: of the higher one above."""
+    """The number at each point, that of the higher one above, and the name of a curve at its end."""
     layers = []
     ends = {name: float(str(each[-1]["y"])) for name, each in drawn.items() if each}
     low, high = y["scale"]["domain"]
     apart_px = (max(ends.values()) - min(ends.values())) * HEIGHT_PX / (high - low)
-    above = {each["x"]: float(str(each["y"])) for each in next(iter(drawn.values()), ())}
     in_px = 6 if apart_px > _NEAR_PX or len(ends) == 1 else -1
     highest = max(ends, key=ends.__getitem__)
     for name in ends:
         is_high = name == highest
-        values = [
-            each
-            for each in drawn[name]
-            if name == next(iter(drawn))
-            or abs(float(str(each["y"])) - above.get(each["x"], math.inf)) > _NUMBER
-        ]
         first, second, rest = name.split(" ", 2)
         last = {**drawn[name][-1], "name": f"{first} {second}\n{rest}"}
         beside = {"baseline": "bottom" if is_high else "top", "dy": in_px if is_high else -in_px}
-        number = _VALUE | ({} if is_high else _BELOW)
-        layers += [
-            layer(values, number, x=x, y=y, text=quantity("y", format=".0f")),
-            layer([last], _NAME | beside, x=x, y=y, color=color, text={"field": "name"}),
-        ]
-    return layers
+        layers.append(layer([last], _NAME | beside, x=x, y=y, color=color, text={"field": "name"}))
+    return [*_values_at(drawn, x, y), *layers]
+
+
+def _values_at(drawn: Mapping[str, Sequence[Row]], x: Spec, y: Spec) -> list[Spec]:
+    """The number at each point: that of the higher curve there above, and of the lower one below."""
+    places: dict[object, list[Row]] = {}
+    for each in (row for rows in drawn.values() for row in rows):
+        places.setdefault(each["x"], []).append(each)
+    above, below = list[Row](), list[Row]()
+    for high, *low in (
+        sorted(rows, key=lambda each: -float(str(each["y"]))) for rows in places.values()
+    ):
+        above.append(high)
+        below += [row for row in low if float(str(high["y"])) - float(str(row["y"])) > _NUMBER]
+    number = quantity("y", format=".0f")
+    return [
+        layer(rows, mark, x=x, y=y, text=number)
+        for rows, mark in ((above, _VALUE), (below, _VALUE | _BELOW))
+        if rows
+    ]
 
 
 def _bends(

@@ -51,7 +51,6 @@ from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, question, sweep_charts
 from spmd_lab.ui.predict.scaling_chart import (
     SCALING,
-    mesh_of,
     scaling_alt,
     scaling_chart,
     span_words,
@@ -64,6 +63,7 @@ _OF_SCALING = {"scaling": "weak", "meshes": "kept"}  # what a link leaves out
 # of a point, whose others are in the CSV
 _SHOWN = (
     "Mesh",
+    "Remat",
     "State",
     "Tokens a step",
     "Step",
@@ -145,12 +145,18 @@ def _reasons(sweep: Sweep, rows: Sequence[SweepRow]) -> None:
     """
     reasons: dict[str, list[SweepRow]] = {}
     for row in rows:
-        if words := row.point.refusal or row.point.instead:
+        if words := row.point.refusal or _replaced(row):
             reasons.setdefault(words, []).append(row)
         if words := _failed(row):
             reasons.setdefault(words, []).append(row)
     for words, each in reasons.items():
         st.caption(plain(f"{points_words(sweep, each)}: {words}"))
+
+
+def _replaced(row: SweepRow) -> str:
+    """Returns why a point that fits has another plan than the sweep; the table has which."""
+    unfit = row.point.unfit
+    return f"another mesh or remat than your plan, {unfit}" if unfit else ""
 
 
 def _failed(row: SweepRow) -> str:
@@ -358,7 +364,7 @@ _READING = f"Shaded, or as bars: the {RANGE} of a step. {predictions.RANGES_WORD
 _EFFICIENCY = (
     "Range of an estimated efficiency with one batch per chip: "
     f"{EFFICIENCIES} published ones were {PUBLISHED_SPAN[0]} to {PUBLISHED_SPAN[1]} times their estimates",
-    "Range of any other efficiency: the widest that the ranges of its two steps allow",
+    "Of any other efficiency no range is known: errors of two steps of one model are largely common",
 )
 
 
@@ -384,7 +390,7 @@ def _charts(
         return {}
     first = next(iter(drawn))
     timed = scaled_rows(rows) if sweep.variable.scales else []
-    _answer(sweep, rows, timed, total)
+    _answer(sweep, rows, compiled, timed, total)
     parts = {
         row.point.label: predictions.by_words(row.numbers.shares_s)
         for row in rows
@@ -407,7 +413,11 @@ def _charts(
 
 
 def _answer(
-    sweep: Sweep, rows: Sequence[SweepRow], timed: Sequence[SweepRow], total: Sequence[SweepRow]
+    sweep: Sweep,
+    rows: Sequence[SweepRow],
+    compiled: Sequence[SweepRow],
+    timed: Sequence[SweepRow],
+    total: Sequence[SweepRow],
 ) -> None:
     """Draws the headline and its figures: how far it scales, and which point is best for what."""
     if not (answer := _headline(sweep, rows, timed, total)):
@@ -417,11 +427,14 @@ def _answer(
     badges = cards.headline(plain(as_sentence(first)), _evidence(rows))
     if missing and missing != first:
         st.markdown(plain(missing))
-    if may_fall_short(timed) or may_fall_short(scaled_rows(total)):
-        badges.badge(f"Efficiency may be below {GOOD:.0%}", color="orange")
-    above = any(each > 1 for row in timed for each in row.efficiency_span or ())
+    if may_fall_short(timed):
+        badges.badge(f"{SCALING[sweep.scaling]}: may be below {GOOD:.0%}", color="orange")
+    unsure = [row for row in rows if row.is_estimated and row.numbers.fit == "may not fit"]
+    if unsure:
+        badges.badge(plain(f"{points_words(sweep, unsure)} may not fit"), color="orange")
+    above = any((row.efficiency or 0.0) > 1 for row in timed)
     efficiency = (*_EFFICIENCY, *[_ABOVE] * above) if timed else ()
-    more = [*sweep_notes(sweep, rows), *efficiency, _READING]
+    more = [*sweep_notes(sweep, rows, compiled), *efficiency, _READING]
     lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
     cards.how_sure(badges).markdown("\n".join(lines))
     reached, grown = _figures(sweep, timed, scaled_rows(total))
@@ -446,11 +459,15 @@ def _headline(
     if not timed or not (same := scaled_rows(total)):
         return sweep_headline(sweep, rows)
     own, other = (
-        reach_words(each, max(row.point.chips for row in every), has_tokens)
-        for each, every, has_tokens in ((timed, rows, True), (same, total, False))
+        reach_words(each, max(row.point.chips for row in every), has_tokens=False)
+        for each, every in ((timed, rows), (same, total))
     )
-    other = other.removesuffix(" chips")  # named before
-    answer = f"It scales to {own}, to {other} with the same total batch."
+    weak, strong = (SCALING[each].lower() for each in (sweep.scaling, "strong"))
+    if own == other:
+        answer = f"It scales to {own}, with the {weak} as with the {strong}."
+    else:
+        other = other.removesuffix(" chips")  # named before
+        answer = f"It scales to {own} with the {weak}, to {other} with the {strong}."
     return " ".join(filter(None, (answer, missing_words(sweep, rows))))
 
 
@@ -464,13 +481,9 @@ def _figures(
         return [], []
     last, (cause, share) = timed[-1], grown_most(timed[0], timed[-1])
     at = point_title(sweep, last.point)
-    of = ", ".join(filter(None, (span_words(last), SCALING[sweep.scaling].lower())))
-    reached = [Figure(f"Efficiency at {at}", f"{last.efficiency or 0.0:.0%}", of)]
+    reached = [_reached(f"Efficiency at {at}", timed, SCALING[sweep.scaling].lower())]
     if total and sweep.base.plan:
-        same = total[-1]
-        parts = (span_words(same), step_tokens(sweep.base.plan), mesh_of(same))
-        more = ", ".join(filter(None, parts))
-        reached.append(Figure(SCALING["strong"], f"{same.efficiency or 0.0:.0%}", more))
+        reached.append(_reached(SCALING["strong"], total, step_tokens(sweep.base.plan)))
     time = last.numbers.time
     span = f"{RANGE} {span_text(time.low, time.high)}" if time and last.numbers.low_s else ""
     slices = f"{last.point.slices} slices over DCN" if last.point.slices > 1 else ""
@@ -479,6 +492,13 @@ def _figures(
     by = ", assumed" * (cause == STRAGGLERS)
     grows = f"{share:.0%} of the step{by}" if cause else "for the same work"
     return reached, [step, Figure("Grows most", share_words(cause) or "nothing", grows)]
+
+
+def _reached(title: str, rows: Sequence[SweepRow], batch: str) -> Figure:
+    """Returns the efficiency of the last point, and of what it is."""
+    last, first = rows[-1], next(row for row in rows if row.efficiency == 1)
+    of = f"{span_words(last)} of a chip's speed at {first.point.label}, {batch}".strip()
+    return Figure(title, f"{last.efficiency or 0.0:.0%}", of)
 
 
 def _total_batch(sweep: Sweep) -> Sequence[SweepRow]:

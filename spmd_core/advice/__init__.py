@@ -18,7 +18,7 @@ from spmd_core.advice.fixes import (
     specs_words,
     what_if_words,
 )
-from spmd_core.advice.limits import clean_words, waiting
+from spmd_core.advice.limits import clean_words, limit_words, waiting
 from spmd_core.advice.nearest import (
     arguments,
     changes,
@@ -80,6 +80,7 @@ __all__ = [
     "held_spec",
     "in_front",
     "in_words",
+    "limit_words",
     "nearest_words",
     "next_step",
     "options",

@@ -16,8 +16,8 @@ def clean_words(compiled: StrategyResult | CompiledStep | None) -> str:
         return "Nothing wrong in its arguments."
     prediction = compiled.prediction if isinstance(compiled, StrategyResult) else None
     if prediction and prediction.fits and waiting(prediction):  # another spec may wait for less
-        return f"{_limit(prediction)}."
-    limit = f"; {_limit(prediction)}" if prediction else ""
+        return f"{limit_words(prediction)}."
+    limit = f"; {limit_words(prediction)}" if prediction else ""
     return f"Nothing wrong in its specs{limit}."
 
 
@@ -28,7 +28,8 @@ def waiting(prediction: Prediction) -> float:
     return share if share > _WAITS else 0.0
 
 
-def _limit(prediction: Prediction) -> str:
+def limit_words(prediction: Prediction) -> str:
+    """Returns what a step takes the longest for: what it waits for where that is worth a change."""
     if not prediction.fits:
         held = predictions.held_words(prediction)
         return f"{held[:1].lower()}{held[1:]}"

@@ -19,12 +19,12 @@ class ProgramRow:
     """An exported program or a function of the user's own, as one run compiled it.
 
     Attributes:
-      letter: the run's name in the comparison.
+      called: the run's name in the comparison.
       experiment: what was run.
       outcome: its row that answers for the run.
     """
 
-    letter: str
+    called: str
     experiment: Experiment
     outcome: StrategyResult | None
 
@@ -81,8 +81,8 @@ class ProgramRow:
 
 PROGRAMS: Sheet[ProgramRow] = Sheet(
     (
-        text("", lambda row: row.letter),
-        text("Program", lambda row: row.words),
+        text("", lambda row: row.called),
+        text("Program", lambda row: row.words if row.words != row.called else None),
         number("FLOPs", lambda row: row.flops),
         count("Collectives", lambda row: row.collectives),
         size("Sent per device", lambda row: row.sent),
@@ -98,19 +98,20 @@ def programs_table(rows: Sequence[ProgramRow]) -> Table:
 
 
 def programs_words(rows: Sequence[ProgramRow], baseline: str) -> Iterator[str]:
-    """Yields a sentence for each program but that of the run with the letter `baseline`: whether it
+    """Yields a sentence for each program but that of the run that is called `baseline`: whether it
     is the same, and what differs.
     """
     for first, each in ((first, each) for first in rows for each in rows):
-        if first.letter != baseline or each is first:
+        if first.called != baseline or each is first:
             continue
         if each.identity == first.identity:
-            yield f"{each.letter} runs the same program as {first.letter} ({first.quoted})."
+            yield f"{each.called} runs the same program as {first.called} ({first.quoted})."
             continue
         kind = "version" if each.identity[0] == first.identity[0] else "program"
         apart = list(_apart(each, first))
         what = f": {', '.join(apart)}" if apart else ", alike in all that is known of both"
-        yield f"{each.letter} runs another {kind} ({each.quoted}) than {first.letter}{what}."
+        quoted = f" ({each.quoted})" * (each.words != each.called)
+        yield f"{each.called} runs another {kind}{quoted} than {first.called}{what}."
 
 
 def _apart(one: ProgramRow, other: ProgramRow) -> Iterator[str]:

@@ -12,6 +12,7 @@ from spmd_core.base import bytes_text, count_text, seconds_text, visible
 from spmd_core.experiment import Experiment
 from spmd_core.runs import Origin, RunSummary
 from spmd_core.terms import (
+    dtype_words,
     experiment_words,
     mesh_words,
     model_words,
@@ -133,7 +134,7 @@ def _workload(experiment: Experiment) -> str:
 _COLUMNS: Mapping[str, Callable[[Experiment], str]] = {
     "Workload": _workload,
     "Dims": lambda experiment: " ".join(f"{dim}={size}" for dim, size in experiment.dims),
-    "dtype": lambda each: each.dtype,
+    "dtype": dtype_words,
     "Mesh": lambda each: mesh_words(each.mesh),
     "Sharding": lambda experiment: (
         sharding_words(experiment) if experiment.dims and not experiment.plan else ""

@@ -1,13 +1,16 @@
 """Differences between experiments, part by part, and the sentence that compares two runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from spmd_core.base import seconds_text
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, spec_code
+from spmd_core.fields import Spec
 from spmd_core.results import Between
 from spmd_core.terms import parts_words
 from spmd_core.words import ends_text, factor_text
+from spmd_core.workloads import Program, matches
 
 NOT_THERE = "none"
 _SHARDED = " sharded over"  # the end of the label of a dim
@@ -39,11 +42,22 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     """
     every = [each.experiment for experiment in experiments for each in experiment.members]
     arrays = dict.fromkeys(array for each in every for array, _ in each.overrides)
+    held = [_program(each) for each in every]
+    arguments = _shared_arguments(held)
+    names = {each.described.program: each.described.name for each in held if each}
+    is_named = len({*names.values()}) == len(names)
+
+    def texts(experiment: Experiment) -> dict[str, str]:
+        parts = parts_words(experiment) | _specs(experiment, arrays)
+        if not (program := _program(experiment)):
+            return parts
+        given = {f"spec of {pattern}" for pattern, _ in program.specs if arguments}
+        parts = {label: text for label, text in parts.items() if label not in given}
+        called = {"program": program.described.name} if is_named else {}
+        return parts | called | _specs_of(program, arguments)
+
     studies = [
-        [
-            _Member(each.name, parts_words(each.experiment) | _specs(each.experiment, arrays))
-            for each in experiment.members
-        ]
+        [_Member(each.name, texts(each.experiment)) for each in experiment.members]
         for experiment in experiments
     ]
     labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
@@ -65,10 +79,46 @@ def _specs(experiment: Experiment, arrays: Iterable[str]) -> dict[str, str]:
     """Returns the specs of those of these arrays that an experiment has, its own or by its dims."""
     names = {array.name for array in (*experiment.what.operands, *experiment.what.results)}
     specs = {name: experiment.spec(name) for name in arrays if name in names}
-    return {
-        f"spec of {name}": spec_code(spec) if any(spec) else "replicated"
-        for name, spec in specs.items()
-    }
+    return {f"spec of {name}": _spec_words(spec) for name, spec in specs.items()}
+
+
+def _program(experiment: Experiment) -> Program | None:
+    with suppress(RequestError):  # a program that was never held here
+        return experiment.exported
+    return None
+
+
+def _shared_arguments(programs: Sequence[Program | None]) -> list[str]:
+    """Returns the paths of the arguments that all programs have, the largest first; none where an
+    experiment is none.
+    """
+    every = [
+        {each.leaf.path: each.bytes for each in program.arguments()}
+        for program in programs
+        if program
+    ]
+    if not every or len(every) < len(programs):
+        return []
+    shared = [path for path in every[0] if all(path in each for each in every)]
+    return sorted(shared, key=lambda path: -every[0][path])
+
+
+def _specs_of(program: Program, arguments: Sequence[str]) -> dict[str, str]:
+    """Returns the specs that a program has of these arguments: its file's, or those given in place of
+    them; and those given to what is no argument.
+    """
+    specs, leaves = program.array_specs(), [each.path for each in program.described.arguments]
+    shown = {f"spec of {path}": _spec_words(specs[path]) for path in arguments}
+    others = (
+        (pattern, spec)
+        for pattern, spec in program.specs
+        if arguments and not any(matches(pattern, path) for path in leaves)
+    )
+    return shown | {f"spec of {pattern}": _spec_words(spec) for pattern, spec in others}
+
+
+def _spec_words(spec: Spec) -> str:
+    return spec_code(spec) if any(spec) else "replicated"
 
 
 def part_words(label: str, text: str) -> str:

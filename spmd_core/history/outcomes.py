@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spmd_core.advice import all_findings, program_of
+from spmd_core.advice import all_findings, limit_words, program_of
 from spmd_core.base import bytes_text, numbered, seconds_text, span_text
 from spmd_core.experiment import Experiment, layout_of
 from spmd_core.history.cells import fastest_words
@@ -86,6 +86,8 @@ def verdict(facts: Result) -> Judged | None:
         return "wrong", numbered(count, "finding"), "fits" if first else ""
     if first is None or others:
         return None
+    if program and first.binds:
+        return "fits", FITS, limit_words(first)
     return "fits", FITS, bound_by(first) if first.binds else ""
 
 
@@ -137,7 +139,8 @@ def figure(summary: RunSummary, came: Came | None) -> tuple[str, str]:
     if came and came.sides_s:
         sharded, alone = map(seconds_text, came.sides_s)
         return f"{sharded} sharded", f"{alone} on one device"
-    per = "step" if summary.experiment.members[0].experiment.plan else "call"
+    first = summary.experiment.members[0].experiment
+    per = "step" if first.plan or first.program else "call"
     span = came.spans_s.get(summary.answer[0]) if came else None
     words = (fastest_words(summary), f"{RANGE} {span_text(*span)}" if span else "")
     return f"{seconds_text(summary.answer[1])} per {per}", ", ".join(filter(None, words))

@@ -26,7 +26,7 @@ from spmd_core.workloads import STRATEGIES
 FEWEST, MOST = 2, 8
 NAMES = "ABCDEFGH"
 _LONGEST = 32  # characters of what a run is called in a sentence
-OTHER_PROGRAM = "of other programs"  # which may be two versions of one
+OTHER_PROGRAM = "different programs"  # which may be two versions of one
 HERE = "this machine"  # where a run was measured that is not foreign
 
 
@@ -95,7 +95,7 @@ class Compared:
     @property
     def programs(self) -> list[ProgramRow]:
         """The exported programs and own functions of the runs; none where one runs neither."""
-        rows = [_program_row(each) for each in self.subjects]
+        rows = [_program_row(each, self.names[each.run]) for each in self.subjects]
         return rows if all(is_program(row.experiment) for row in rows) else []
 
     @property
@@ -207,12 +207,12 @@ def check_compared(ids: Sequence[str], baseline: str | None) -> None:
         raise refuse(f"baseline {baseline}", "is none of the runs", f"use one of {', '.join(ids)}")
 
 
-def _program_row(each: Subject) -> ProgramRow:
+def _program_row(each: Subject, called: str) -> ProgramRow:
     result = each.result
     if result is None or not result.strategies:
-        return ProgramRow(each.letter, each.summary.experiment.members[0].experiment, None)
+        return ProgramRow(called, each.summary.experiment.members[0].experiment, None)
     name = each.fastest or next(iter(result.strategies))
-    return ProgramRow(each.letter, result.row(name).experiment, result.strategies[name])
+    return ProgramRow(called, result.row(name).experiment, result.strategies[name])
 
 
 def _shared(one: Subject, other: Subject) -> list[str]:

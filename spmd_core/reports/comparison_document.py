@@ -91,7 +91,7 @@ def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
     ]
     timeless = [each.letter for each in compared.subjects if each.fastest is None]
     listed += [f"{letter} has no time to compare." for letter in timeless]
-    return listed + list(programs_words(compared.programs, compared.baseline.letter))
+    return listed + list(programs_words(compared.programs, compared.names[compared.baseline.run]))
 
 
 def _row_title(each: Subject) -> str:

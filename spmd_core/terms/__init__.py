@@ -31,6 +31,7 @@ from spmd_core.terms.costs import (
 )
 from spmd_core.terms.experiments import (
     convention_words,
+    dtype_words,
     experiment_size_words,
     experiment_words,
     ignored_words,
@@ -84,6 +85,7 @@ __all__ = [
     "cost_words",
     "costs",
     "counted",
+    "dtype_words",
     "environment_notes",
     "environment_words",
     "experiment_size_words",

@@ -1,8 +1,9 @@
 """An experiment in a line. Two that differ have two names: a name has all that is not a default."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from spmd_core.base import bytes_text, count_text, numbered, scaled_text
+from spmd_core.base import RequestError, bytes_text, count_text, numbered, scaled_text, sums_by_key
 from spmd_core.experiment import (
     MARGIN,
     Experiment,
@@ -41,12 +42,17 @@ def experiment_words(experiment: Experiment) -> str:
         return ", ".join([f"Program {experiment.option('program')}", where, *_chosen(experiment)])
     if experiment.what.is_of_machine:
         return ", ".join(
-            [workload_title(experiment.workload), experiment.dtype, where, *_chosen(experiment)]
+            [
+                workload_title(experiment.workload),
+                dtype_words(experiment),
+                where,
+                *_chosen(experiment),
+            ]
         )
     if program := experiment.exported:
         return ", ".join([*_of_program(program, experiment), where, *_chosen(experiment)])
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
-    words = [workload_title(experiment.workload), sizes, experiment.dtype]
+    words = [workload_title(experiment.workload), sizes, dtype_words(experiment)]
     return ", ".join([*words, sharding_words(experiment), where, *_chosen(experiment)])
 
 
@@ -96,6 +102,19 @@ def timing_words(timing: Timing) -> str:
     return f"{timing.samples} samples in at least {timing.min_seconds:g} s{processes}{margin}"
 
 
+_SEEN = 0.05  # of the bytes of arguments: what is less, such as tokens, is not named
+
+
+def dtype_words(experiment: Experiment) -> str:
+    """Returns the dtype; of an exported program those of its arguments, that of most bytes first."""
+    with suppress(RequestError):  # a program that was never held here
+        if program := experiment.exported:
+            held = sums_by_key((each.leaf.dtype, each.bytes) for each in program.arguments())
+            least = _SEEN * sum(held.values())
+            return ", ".join(sorted((e for e in held if held[e] > least), key=lambda e: -held[e]))
+    return experiment.dtype
+
+
 def parts_words(experiment: Experiment) -> dict[str, str]:
     """Every part of an experiment that is no study by its label, in words, so that two can be held
     side by side.
@@ -106,7 +125,7 @@ def parts_words(experiment: Experiment) -> dict[str, str]:
         **({"program": experiment.program[:_DIGITS]} if experiment.program else {}),
         "target": experiment.target,
         "mesh": mesh_words(experiment.mesh),
-        "dtype": experiment.dtype,
+        "dtype": dtype_words(experiment),
     }
     parts |= {f"size of {dim}": str(size) for dim, size in experiment.dims}
     parts |= {f"{dim} sharded over": listed(axes) for dim, axes in experiment.sharding if axes}

@@ -2,6 +2,7 @@
 
 import jax
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
 from bench.exported import written
 from bench.values import result, strategy
@@ -13,6 +14,7 @@ from spmd_core.reports import Subject, compare_runs, comparison_json, plain_text
 from spmd_core.reports.comparison import is_program
 from spmd_core.reports.comparison_document import comparison_document
 from spmd_core.results import StrategyResult
+from spmd_core.terms import dtype_words
 from spmd_core.workloads import programs
 from tests.ui.predictions import store
 
@@ -60,12 +62,12 @@ def test_two_programs_differ_and_what_they_compile_to_is_said(data_folder, files
     assert [label for label, _ in difference_rows([one, other])] == ["program"]
     found = compared(data_folder, (one, measured(2, 2**20)), (other, measured(5, 3 * 2**20)))
     said = comparison_json(found)["sentences"]
-    name = other.exported.described.name
+    names = [each.exported.described.name for each in (other, one)]
     assert said[-1] == (
-        f"B runs another program (“{name}”) than A: 3 more collectives, 5.2 MiB more sent, "
+        f"{' runs another program than '.join(names)}: 3 more collectives, 5.2 MiB more sent, "
         "2.0 MiB more memory, 2× the FLOPs."
     )
-    assert "of other programs" in found.answers[0].apart
+    assert "different programs" in found.answers[0].apart
     text = plain_text(comparison_document(found))
     assert said[-1] in " ".join(text.split()) and "same experiment" not in text
     table = programs_table(found.programs)
@@ -77,9 +79,42 @@ def test_one_program_on_two_meshes_is_the_same_program(data_folder, files):
     one, other = of(files[0]), of(files[0], mesh={"x": 4, "y": 2})
     found = compared(data_folder, (one, measured(2, 1)), (other, measured(2, 1)))
     said = comparison_json(found)["sentences"]
-    assert said[-1] == f"B runs the same program as A (“{one.exported.described.name}”)."
+    assert said[-1] == f"x=4 y=2 runs the same program as x=8 (“{one.exported.described.name}”)."
     assert not programs_table(found.programs).rows
     assert not found.answers[0].apart
+
+
+def test_the_specs_that_two_programs_have_differ_not_those_given_in_place_of_them():
+    """One was given what the other has in its file; what differs is named, the largest first."""
+    mesh = jax.sharding.AbstractMesh((8,), ("x",))
+
+    def exported(**specs):
+        sizes = {"small": (64, 64), "large": (64, 128), "other": (64, 64)}
+        arguments = {
+            name: jax.ShapeDtypeStruct(
+                size, "float32", sharding=NamedSharding(mesh, PartitionSpec(*specs.get(name, ())))
+            )
+            for name, size in sizes.items()
+        }
+        return of(written(lambda small, large, other: small @ other @ large, arguments), **changes)
+
+    changes = {"specs": {"small": [None, "x"]}}
+    one = exported(large=(None, "x"))
+    changes = {}
+    other = exported(small=(None, "x"), large=("x",), other=("x",))
+    rows = dict(difference_rows([one, other]))
+    assert list(rows) == ["program", "spec of large", "spec of other"]
+    assert rows["spec of large"] == ["P(None, 'x')", "P('x', None)"]
+    assert rows["spec of other"] == ["replicated", "P('x', None)"]
+    assert dtype_words(one) == "float32"
+
+
+def test_programs_are_called_as_their_runs(files):
+    experiments = [of(each) for each in files]
+    rows = [ProgramRow(each.exported.described.name, each, None) for each in experiments]
+    (said,) = programs_words(rows, rows[0].called)
+    start = f"{rows[1].called} runs another program than {rows[0].called}"
+    assert said.startswith(start), "each is named once"
 
 
 def test_specs_of_a_program_are_a_difference(files):

@@ -10,7 +10,6 @@ from streamlit.delta_generator import DeltaGenerator
 from spmd_core.answers import programs_table
 from spmd_core.history import part_words
 from spmd_core.reports import (
-    FEWEST,
     Compared,
     Document,
     Subject,
@@ -62,7 +61,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> Callable[[str], N
     table = rows_table(compared, "screen", price.of)
     alike = _alike(table)
     with answer:
-        outcome.compared_runs(compared, True, _alike_words(alike, len(runs)))
+        outcome.compared_runs(compared, True, _alike_words(alike))
     if table.rows:
         draw_table(chosen_columns(table, [each for each in table.columns if each not in alike]))
     names = list(compared.names.values())
@@ -102,11 +101,10 @@ def _alike(table: Table) -> Mapping[str, str]:
     }
 
 
-def _alike_words(alike: Mapping[str, str], runs: int) -> str:
-    """Returns what is the same for all runs, such as `both fit · Peak per device, both: 2.1 GiB`."""
-    every = "both" if runs == FEWEST else "all"
-    fit = {("Fits", "yes"): f"{every} fit"}
-    return " · ".join(fit.get(each, f"{each[0]}, {every}: {each[1]}") for each in alike.items())
+def _alike_words(alike: Mapping[str, str]) -> str:
+    """Returns what is the same for all runs: `each fits · Peak per device of each: 2.1 GiB`."""
+    fit = {("Fits", "yes"): "each fits"}
+    return " · ".join(fit.get(each, f"{each[0]} of each: {each[1]}") for each in alike.items())
 
 
 def _compared(subjects: Sequence[Subject]) -> Compared:

@@ -116,7 +116,12 @@ def changes_words(compared: Compared) -> str:
     if any(each.summary.experiment.variants for each in compared.subjects):
         return ""  # the table below has what differs, variant by variant
     at = [each.run for each in compared.subjects].index(compared.baseline.run)
-    parts_ = [f"{label} {texts[at]} → {texts[1 - at]}" for label, texts in compared.differences]
+    named = set(compared.names.values())
+    parts_ = [
+        f"{label} {texts[at]} → {texts[1 - at]}"
+        for label, texts in compared.differences
+        if set(texts) != named
+    ]
     more = f" and {len(parts_) - _MOST} more" if len(parts_) > _MOST else ""
     names = (compared.names[each] for each in _from_baseline(compared))
     return f"From {' to '.join(names)}: {', '.join(parts_[:_MOST])}{more}."

@@ -109,7 +109,9 @@ def outcome(summary: RunSummary, came: Came | None) -> Judged:
     is_known = summary.state == "succeeded" or any(summary.medians_s.values())
     if came and came.judged and is_known:
         return came.judged
-    return summary.state, evidence_of(summary)[1], ""
+    ended = evidence_of(summary)[1]
+    is_good = ended in ("", "Measured", "Predicted", "Succeeded") or summary.state != "succeeded"
+    return summary.state if is_good else "cannot tell", ended, ""
 
 
 def evidence_of(summary: RunSummary) -> tuple[str, str]:

@@ -374,17 +374,26 @@ class _Called:
 
 
 def ratio_words(ratio: Ratio, quotient: float | None = None) -> str:
-    """Returns a paired ratio with its interval: `2.50× (2.25 to 2.75)`; the interval alone where the
-    `quotient` of two times beside it is another number: `1.80 to 2.75×`.
+    """Returns a paired ratio with its interval: `2.50× (2.25 to 2.75)`; where the `quotient` of two
+    times beside it is another number, that one: `about 2.60× (1.80 to 2.75)`, and the interval alone
+    where the interval excludes it: `1.80 to 2.75×`.
     """
     return _factor_words(ratio, quotient, "×")
 
 
 def _factor_words(ratio: Ratio, quotient: float | None, what: str) -> str:
     low, high = _ends(ratio, quotient)
-    if _is_apart(ratio, quotient) and not _is_wide((low, high)):
+    if quotient and _is_apart(ratio, quotient) and not _is_wide((low, high)):
+        if _is_held(ratio, quotient):
+            return f"about {factor_text(quotient)}{what} ({ends_text((low, high))})"
         return f"{factor_text(low)} to {factor_text(high)}{what}"
     return f"{factor_text(ratio.ratio)}{what} ({ends_text((low, high))})"
+
+
+def _is_held(ratio: Ratio, quotient: float) -> bool:
+    """Returns True if a ratio's interval has the quotient of two times, on the same side of 1."""
+    low, high = ratio.interval
+    return low <= quotient <= high and (quotient > 1) is (ratio.ratio > 1)
 
 
 def _is_apart(ratio: Ratio, quotient: float | None) -> bool:
@@ -402,7 +411,7 @@ def _ends(ratio: Ratio, quotient: float | None) -> tuple[float, float]:
 def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> str:
     """Returns the same in a sentence: `2.50× as long (2.25 to 2.75)`; where its digits are not those
     of the `quotient` of two times beside it, `paired ratio 2.48× (2.25 to 2.75)`; where that is more
-    than 3 % off, the interval alone: `1.80 to 2.75× as long`.
+    than 3 % off, it: `about 2.60× as long (1.80 to 2.75)`, if the interval has it, else that alone.
     """
     factor = factor_text(ratio.ratio)
     is_exact = not _is_apart(ratio, quotient)
@@ -563,15 +572,14 @@ def caveats(result: Result) -> list[str]:
 
 
 def noise_words(result: Result) -> str:
-    """Returns which of the two rows of a verdict scatters, and by how much; "" where neither does."""
+    """Returns which rows of a verdict's two scatter, and by how much; "" where neither does."""
     if (answer := compared_first(result)) is None or not answer.ratios:
         return ""
     next_ = answer.by_medians(result.medians_s)[0].strategy
     spreads = {name: result.strategies[name].spread or 0.0 for name in (answer.fastest, next_)}
-    name = max(spreads, key=spreads.__getitem__)
-    if spreads[name] <= SPREAD_NOTICE:
-        return ""
-    return f"Noisy: {spoken(name, result)} varies by {spreads[name]:.0%}"
+    noisy = [name for name, spread in spreads.items() if spread > SPREAD_NOTICE]
+    each = (f"{spoken(name, result)} varies by {spreads[name]:.0%}" for name in noisy)
+    return f"Noisy: {', '.join(each)}" * bool(noisy)
 
 
 def is_same_program(result: Result | None, one: str, other: str) -> bool:
@@ -602,13 +610,15 @@ def same_programs(
 
 def paired_words(ratio: Ratio, quotient: float | None = None) -> str:
     """A paired ratio with its interval, and what it is of: `paired ratio 1.08× (99% interval 1.05
-    to 1.10, 60 rounds in 3 processes)`; the interval alone where the `quotient` of two times beside it
-    is more than 3 % off.
+    to 1.10, 60 rounds in 3 processes)`; where the `quotient` of two times beside it is more than 3 %
+    off, that one, or the interval alone, as `ratio_words` has them.
     """
     share = "95" if ratio.rounds is None else "99"  # before there were three verdicts
     of = f", {rounds_words(ratio)}" if ratio.rounds else ""
     low, high = ends = _ends(ratio, quotient)
-    if _is_apart(ratio, quotient) and not _is_wide(ends):
+    if quotient and _is_apart(ratio, quotient) and not _is_wide(ends):
+        if _is_held(ratio, quotient):
+            return f"about {factor_text(quotient)}× ({share}% interval {ends_text(ends)}{of})"
         return f"{factor_text(low)} to {factor_text(high)}× ({share}% interval{of})"
     return f"paired ratio {factor_text(ratio.ratio)}× ({share}% interval {ends_text(ends)}{of})"
 

@@ -13,11 +13,13 @@ from spmd_core import history
 from spmd_core.base import (
     RequestError,
     UnreadableRun,
+    number_text,
     numbered,
 )
 from spmd_core.experiment import Experiment, link
 from spmd_core.history import shape_words
 from spmd_core.machine import default_target, parse_target
+from spmd_core.plan import get_model
 from spmd_core.recipes import recipe_of
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.terms import (
@@ -170,14 +172,30 @@ def last_runs(recent: Sequence[RunSummary]) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown("**Last runs**", width="stretch")
             st.page_link("pages/history.py", label="All runs", icon=":material/history:")
+        names = called(recent)
         for column, summary in zip(st.columns(ACROSS), recent, strict=False):
             with column.container(border=True, height="stretch"):
-                run_row(summary, card_lines(summary))
+                run_row(summary, card_lines(summary), names[summary.run])
 
 
-def run_row(summary: RunSummary, lines: str = "") -> None:
-    """Draws a stored run: its shards, its name or else what it was (a link that opens it), and
-    `lines`, else how its rows compare or how it ended, what came out and when.
+def called(runs: Sequence[RunSummary]) -> dict[str, str]:
+    """Returns what each run is called among others: its name, else what it was, and in what it differs
+    from those that are called alike.
+    """
+    plain_names = {run.run: run.labels.name or short_words(run.experiment) for run in runs}
+    names = dict(plain_names)
+    for name in {*plain_names.values()}:
+        alike = [run for run in runs if plain_names[run.run] == name]
+        rows = history.difference_rows([run.experiment for run in alike])
+        for at, run in enumerate(alike if len(alike) > 1 else ()):
+            parts = [history.part_words(label, texts[at]) for label, texts in rows[:_MOST_APART]]
+            names[run.run] = " · ".join((name, *parts))
+    return names
+
+
+def run_row(summary: RunSummary, lines: str = "", called: str = "") -> None:
+    """Draws a stored run: its shards, what it is `called`, else its name or what it was (a link that
+    opens it), and `lines`, else how its rows compare or how it ended, what came out and when.
     """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{summary.run}"
@@ -186,7 +204,7 @@ def run_row(summary: RunSummary, lines: str = "") -> None:
         with st.container(gap=None):
             st.page_link(
                 page_of(summary.experiment),
-                label=plain(summary.labels.name or short_words(summary.experiment)),
+                label=plain(called or summary.labels.name or short_words(summary.experiment)),
                 query_params=query(summary.experiment, summary.run),
                 help=plain(experiment_words(summary.experiment)),
             )
@@ -242,6 +260,7 @@ def tag_badges(tags: Iterable[str]) -> str:
     return " ".join(f":gray-badge[#{plain(tag)}]" for tag in tags)
 
 
+_MOST_APART = 2  # differences of runs that are called alike
 _NOT_REAL = ": times of simulated devices"
 
 
@@ -283,6 +302,9 @@ def short_words(experiment: Experiment, has_mesh: bool = True) -> str:
     sharded = cells["Sharding"].replace(" sharded", "") or cells["Mesh"] * has_mesh
     target = cells["Target"] if experiment.target != default_target() else ""
     computed = computed_words(experiment).removeprefix("Training step: ")
+    if experiment.plan and experiment.plan.model.startswith("scaled"):  # a name that few know
+        count = get_model(experiment.plan.model).parameters
+        computed += f", {number_text(count / 1e9)} B parameters"
     return " · ".join(filter(None, (computed, sharded, target.removeprefix("tpu:"))))
 
 

@@ -27,7 +27,7 @@ from spmd_core.results import Result, compare_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed, title, titles
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
-from spmd_core.words import headline_ratio
+from spmd_core.words import headline_ratio, off_words
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
@@ -43,6 +43,7 @@ NOTHING_WORTH = (
 
 
 _TOGETHER = "Measured together"  # in a session of its own, beside the run of the card
+_FAR = 1.5  # times: an estimate of the program as it was that is further off says so
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
 HEADING = "What would remove the collectives"
 Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
@@ -249,6 +250,10 @@ def options_table(result: Result, name: str, tried: Sequence[Option]) -> dict[st
     is_timed = first.measured_s is not None
     if not is_timed and (median := result.medians_s.get(name)):
         first = replace(first, measured_s=median)
+    if (took := first.measured_s) and (guess := first.predicted_s):
+        words = f"estimated {off_words(guess / took - 1)}"
+        is_far = max(took / guess, guess / took) > _FAR
+        first = replace(first, verdict=words if is_far else first.verdict)
     alone = (
         Option(
             title(own.strategy),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spmd_core.experiment import parse_experiment
-from spmd_core.history import matches, operand_bytes, read_search, shape_words
+from spmd_core.history import matches, operand_bytes, outcome, read_search, shape_words
 from spmd_core.history.cells import when_words
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import SHARDING
@@ -137,3 +137,16 @@ def test_what_looks_like_a_term_and_is_none_is_named(text):
 
 def test_a_run_without_an_answer_is_still_found():
     assert matches("failed")(replace(run(ROWS), state="failed", medians_s={}, fastest=None))
+
+
+@pytest.mark.parametrize(
+    ("medians", "fastest", "kind"),
+    [
+        ({"auto": 1.0}, "auto", "succeeded"),
+        ({"auto": 1.0}, None, "cannot tell"),
+        ({"single": 1.0, "auto": None}, "single", "cannot tell"),
+    ],
+)
+def test_what_is_not_ranked_or_failed_in_part_has_not_the_color_of_success(medians, fastest, kind):
+    ended = replace(run(ROWS), medians_s=medians, fastest=fastest)
+    assert outcome(ended, None)[0] == kind

@@ -9,7 +9,7 @@ from spmd_core.commands.run import sizes_json
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.results import Result
-from spmd_core.surveys import size_headline
+from spmd_core.surveys import size_headline, sizes_offer
 from spmd_core.sweeps.sizes import (
     LARGEST_SIMULATED,
     SMALLEST,
@@ -126,6 +126,10 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     assert size_headline(points[:2]).startswith("Cannot tell whether sharding wins up to")
     assert size_headline(points[2:3]).startswith("Sharding wins at the one size compared: ")
     assert size_headline((points[2], points[2])).startswith("Sharding wins at each of 2 sizes: ")
+    for at, are in ((slice(1), "smaller sizes, "), (slice(3, 4), "larger sizes, ")):
+        known = [points[2]]
+        assert f" {are}" in sizes_offer([point.experiment for point in points[at]], known)
+    assert "sizes, " not in sizes_offer([points[0].experiment, points[3].experiment], [points[2]])
     assert size_headline(points[3:]) == "No size was computed to the end."
 
 

@@ -423,6 +423,7 @@ def test_an_imprecise_result_is_ranked_and_said_in_sentence_table_and_report():
 @pytest.mark.parametrize("factor", [0.7, 1.04, 1.15, 2.77, 43.9, 178.0])
 @pytest.mark.parametrize("off", [1 / 1.3, 1 / 1.04, 1.0, 1.04, 1.3])
 def test_a_ratio_beside_two_times_is_what_a_reader_divides_or_the_interval_alone(factor, off):
+    """Of an interval that excludes what a reader divides, or where they are on both sides of 1."""
     ratio = Ratio(
         strategy="a",
         ratio=factor,
@@ -434,6 +435,9 @@ def test_a_ratio_beside_two_times_is_what_a_reader_divides_or_the_interval_alone
     low, high = map(float, re.search(r"([\d.]+) to ([\d.]+)", said).groups())
     if off == 1.0:
         assert said.startswith(f"{factor_text(factor)}× as long (")
+    elif 0.9 < off < 1.1 and (factor > 1) is (off * factor > 1):
+        said_of = f"about {factor_text(off * factor)}× as long"
+        assert said == f"{said_of} ({factor_text(low)} to {factor_text(high)})"
     else:
         assert said == f"{factor_text(low)} to {factor_text(high)}× as long"
     assert 0.99 * low <= off * factor <= 1.01 * high, "whatever is divided is inside"

@@ -303,12 +303,18 @@ def wins_words(point: SizePoint) -> str:
     return point.ratio.verdict
 
 
-def sizes_offer(missing: Sequence[Experiment]) -> str:
-    """What computing these sizes would do: from where to where."""
+def sizes_offer(missing: Sequence[Experiment], known: Sequence[SizePoint] = ()) -> str:
+    """What computing these sizes would do: from where to where, and on which side of those known."""
     first, last = (SizePoint(missing[at]) for at in (0, -1))
     spans = [
         f"{point_size_words(point)} ({bytes_text(point.operand_bytes)})" for point in (first, last)
     ]
     to = f" to {spans[1]}" if len(missing) > 1 else ""
     verb = "Predicts" if missing[0].place.is_absent else "Measures"
-    return f"{verb} {spans[0]}{to}."
+    held = [each.operand_bytes for each in known]
+    are = ""
+    if held and last.operand_bytes < min(held):
+        are = "smaller sizes, "
+    elif held and first.operand_bytes > max(held):
+        are = "larger sizes, "
+    return f"{verb} {are}{spans[0]}{to}."

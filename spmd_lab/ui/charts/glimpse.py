@@ -167,10 +167,15 @@ def address(drawn_svg: str) -> str:
 
 
 def words(row: CollectiveRow) -> tuple[str, str]:
-    """Returns a collective's name with its axes, and its bytes and seconds in all."""
+    """Returns a collective's name with its axes, and its bytes and seconds in all: those of its array,
+    of which a device may send more.
+    """
     over = f" over {listed(row.axes)}" if row.axes else ""
     sent, seconds = row.bytes_total, row.seconds
-    size = [bytes_text(sent) if sent else row.size, seconds_text(seconds) if seconds else ""]
+    size = [
+        f"of {bytes_text(sent) if sent else row.size}",
+        seconds_text(seconds) if seconds else "",
+    ]
     return f"{row.what}{over}", " · ".join(filter(None, size))
 
 

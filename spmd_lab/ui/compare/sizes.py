@@ -41,7 +41,8 @@ def draw(view: View) -> None:
     if len(missing) < len(points):
         _show(points)
     if missing:
-        st.markdown(plain(sizes_offer(missing)))
+        known = [point for point in points if point.run is not None]
+        st.markdown(plain(sizes_offer(missing, known)))
         if st.button(
             f"Compute {numbered(len(missing), 'size')}",
             icon=":material/play_arrow:",

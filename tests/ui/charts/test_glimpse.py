@@ -39,7 +39,7 @@ def rectangles(svg: str) -> int:
 
 def test_a_sum_stands_between_its_partial_sums_and_the_result_with_bytes_and_time():
     kind, size = glimpse.words(rows([SUM])[0])
-    assert (kind, size) == ("all-reduce over x", "2.0 MiB · 2 ms")
+    assert (kind, size) == ("all-reduce over x", "of 2.0 MiB · 2 ms")
     experiment = parse_experiment(LAYER)
     drawn = glimpse.svg(experiment, kind, size, True)
     named = [each for each in texts(drawn) if not each.replace("–", "").isdecimal()]

@@ -110,6 +110,15 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
     assert listed(screen) == [repeats[2], SECOND, FIRST, MEASURED]
     assert "6 runs in 4 rows." in said(screen)
     assert [each.run for each in cards.distinct(lab.history(), 2)] == [repeats[2], SECOND]
+    first, second = (run for run in lab.history() if run.run in (FIRST, SECOND))
+    called = cards.called([first, second])
+    assert set(called.values()) == {
+        f"{cards.short_words(each.experiment)} · remat {remat}"
+        for each, remat in (
+            (first, first.experiment.option("remat")),
+            (second, second.experiment.option("remat")),
+        )
+    }, "two that are called alike differ in a word"
     button = next(each for each in screen.button if each.key.startswith("unfold:"))
     assert button.label == "3 runs, 10.0 to 30.0 µs"
     button.click().run()
@@ -202,7 +211,7 @@ def test_columns_in_which_all_rows_are_the_same_stand_once_above_the_table(opene
     screen = opened(FIRST, SECOND)
     table = screen.table[0].value
     assert all(len({*map(str, table[name])}) > 1 for name in table)
-    assert "Time" not in table and "Time, both: 16.2" in said(screen)
+    assert "Time" not in table and "Time of each: 16.2" in said(screen)
     assert "Compiled, time predicted" in said(screen) and "predicted." not in said(screen)
 
 

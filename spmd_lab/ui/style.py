@@ -252,8 +252,10 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stSidebar"] [data-testid="stNumberInputClearButton"] {{ display: none; }}
 .st-key-layout-numbers [data-testid="stCode"] pre {{ background: var(--page); padding: 0.75rem 0.9rem; }}
 .st-key-layout-numbers [data-testid="stElementToolbarButton"], .st-key-layout-numbers [data-testid="stElementToolbar"],
-.st-key-layout-numbers [data-testid="stCode"] > div:has([data-testid="stElementToolbarButton"]) {{ opacity: 1 !important; visibility: visible !important; pointer-events: auto !important; }}
-.st-key-share-link [data-testid="stCode"] pre {{ margin-right: 2.75rem; }}  /* beside its button */
+:is(.st-key-layout-numbers, .st-key-share-link) [data-testid="stCode"] > div:has([data-testid="stElementToolbarButton"]) {{ opacity: 1 !important; visibility: visible !important; pointer-events: auto !important; }}
+.st-key-share-link [data-testid="stCode"] pre {{ margin-right: 5rem; }}  /* beside its button */
+.st-key-share-link [data-testid="stCode"] button {{ width: auto; gap: 0.3rem; }}
+.st-key-share-link [data-testid="stCode"] button::after {{ content: "Copy"; font-size: 0.87rem; }}
 @media (max-width: 640px), (hover: none) {{
   [data-testid="stCode"] > div:has(> div > [data-testid="stElementToolbarButton"]),
   [data-testid="stElementContainer"]:has([data-testid="stDataFrame"]) [data-testid="stElementToolbar"] {{

@@ -94,7 +94,7 @@ class SweepRow:
     exposed_share: float | None = None  # of the step
     efficiency: float | None = None
     # `PUBLISHED_SPAN` times it, for estimates of one plan and batch per chip; of any other no range is
-    # known: errors of two steps of one model are largely common, so their own ranges tell nothing
+    # known: errors of two steps of one model are largely common, so their own ranges are too wide
     efficiency_span: tuple[float, float] | None = None
     efficiency_without_stragglers: float | None = None
 

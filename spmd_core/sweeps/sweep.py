@@ -260,8 +260,8 @@ def _with_best(
             f"divide over no mesh of {chips:,} chips",
             f"use {'other chips' if is_power else 'a power of two'}, or the same batch per chip",
         ) from error
-    found = _faster(plan, best.plan) if batch == plan.batch else best.plan
-    return experiment_of(found).vary(strategies=base.strategies), best.tried
+    chosen = _faster(plan, best.plan) if batch == plan.batch else best.plan
+    return experiment_of(chosen).vary(strategies=base.strategies), best.tried
 
 
 def _faster(own: Plan, best: Plan) -> Plan:

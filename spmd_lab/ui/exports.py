@@ -109,9 +109,9 @@ def _page(
 
     file = f"{name}.html"
     if sender is None:
-        explained("Report", made, file, TO_SEND)
+        explained("HTML report", made, file, TO_SEND)
     else:  # in the box of Share
-        download("Report", made, file, TO_SEND, name=f"{file} from {sender}")
+        download("HTML report", made, file, TO_SEND, name=f"{file} from {sender}")
 
 
 def sent(file: Callable[[str], None]) -> None:

@@ -43,7 +43,7 @@ NOTHING_WORTH = (
 
 
 _TOGETHER = "Measured together"  # in a session of its own, beside the run of the card
-_FAR = 1.5  # times: an estimate of the program as it was that is further off says so
+_FAR = 1.5  # times: from there on an estimate beside a measured time has its error
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
 HEADING = "What would remove the collectives"
 Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of

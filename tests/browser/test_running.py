@@ -47,7 +47,7 @@ def test_a_result_is_the_answer_first_then_values_collectives_and_where_they_com
     visit(page, finished_run)
     headline = answered(page)
     assert re.search(
-        r"Next is .+, [\d.,]+× as long \([\d.,]+ to [\d.,]+\)|take the same time|Cannot tell |none of them is faster",
+        r"Next is .+, (about )?[\d.,]+× as long \([\d.,]+ to [\d.,]+\)|take the same time|Cannot tell |none of them is faster",
         headline,
     )
     page.get_by_test_id("stMain").get_by_text("Paired ratio").first.wait_for()

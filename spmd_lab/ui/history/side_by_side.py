@@ -171,7 +171,7 @@ def downloads(
     report: Callable[[], str],
 ) -> None:
     """A comparison to paste into a review, to calculate with, and to send."""
-    exports.explained("Report", report, f"{name}.html", exports.TO_SEND)
+    exports.explained("HTML report", report, f"{name}.html", exports.TO_SEND)
     exports.explained("Markdown", lambda: markdown_text(document), f"{name}.md", exports.TO_PASTE)
     words = "For a spreadsheet: a row for each."
     exports.explained("CSV", lambda: csv_of(table), f"{name}.csv", words)

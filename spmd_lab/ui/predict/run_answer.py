@@ -232,7 +232,7 @@ def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], No
     blocks = (Paragraph(training_headline(answer)), Paragraph(step), training_table(answer))
     page = Document(experiment_words(experiment_of(plan)), blocks)
     return lambda sender: exports.download(
-        "Report", lambda: html_text(page), name, "To read.", f"{name} from {sender}"
+        "HTML report", lambda: html_text(page), name, "To read.", f"{name} from {sender}"
     )
 
 

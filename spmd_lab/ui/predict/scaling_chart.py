@@ -30,7 +30,7 @@ _NUMBER = 6  # percent: of two curves that are nearer at a point one has its num
 _BELOW = {"align": "right", "dx": -5, "dy": 11}  # of the lower curve, which falls
 _NAME = {"type": "text", "align": "left", "dx": 10, "fontWeight": 600, "lineBreak": "\n"}
 _OF_RANGE = ("area", "rule")  # marks of a range, which may be wider than the axis
-_NEAR = 15  # percent: what of a range is beyond that is cut off
+_NEAR = 15  # percent from a point: a range ends there
 _APART, _MOST_TICKS = (
     (10, 20, 50, 100, 200, 500, 1000),
     5,
@@ -136,7 +136,7 @@ def _key(values: Sequence[Row]) -> str:
 
 def _y_axis(y: Spec, values: Sequence[Row], above_px: int) -> Spec:
     """Returns the axis with room for the numbers at the highest points and pixels above these: of the
-    points, and of what of their ranges is near.
+    points, and of their ranges near these.
     """
     drawn = [[float(str(value[name])) for name in ("y", "low", "high")] for value in values]
     lows = (max(low, y - _NEAR) for y, low, _ in drawn)

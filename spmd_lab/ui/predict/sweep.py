@@ -429,7 +429,12 @@ def _answer(
         st.markdown(plain(missing))
     if may_fall_short(timed):
         badges.badge(f"{SCALING[sweep.scaling]}: may be below {GOOD:.0%}", color="orange")
-    unsure = [row for row in rows if row.is_estimated and row.numbers.fit == "may not fit"]
+    known = {row.point.label for row in compiled}
+    unsure = [
+        row
+        for row in rows
+        if row.is_estimated and row.numbers.fit == "may not fit" and row.point.label not in known
+    ]
     if unsure:
         badges.badge(plain(f"{points_words(sweep, unsure)} may not fit"), color="orange")
     above = any((row.efficiency or 0.0) > 1 for row in timed)

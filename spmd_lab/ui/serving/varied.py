@@ -96,7 +96,7 @@ def outputs(answer: ServingAnswer) -> Callable[[str], None] | None:
     kept, question = kept_serving(answer, time.time()), answer.question
     with st.container(horizontal=True, vertical_alignment="center"):
         exports.download(
-            "Report",
+            "HTML report",
             lambda: html_text(search_document(kept, {})),
             f"{kept.id}.html",
             "One HTML file.",

@@ -237,7 +237,9 @@ def _compared(row: SweepRow, efficiency: float, first: SweepRow) -> SweepRow:
 def _is_published(first: SweepPoint, point: SweepPoint) -> bool:
     """Returns True if the points differ as the pairs of `PUBLISHED_SPAN` do: in more chips, mesh and batch."""
     one, other = (each.experiment.plan if each.experiment else None for each in (first, point))
-    return bool(one and other) and _kept(one) == _kept(other) and first.chips < point.chips
+    if one is None or other is None:
+        return False
+    return _kept(one) == _kept(other) and first.chips < point.chips
 
 
 def _kept(plan: Plan) -> tuple[object, ...]:

@@ -1,5 +1,6 @@
 """What to try next: findings, remedies, the nearest plan, what hinders the lab."""
 
+from spmd_core.advice.answered import Answered, answers_of
 from spmd_core.advice.arrays import ONE_DEVICE_WINS
 from spmd_core.advice.doctor import Check, check
 from spmd_core.advice.fixes import (
@@ -42,6 +43,7 @@ from spmd_core.advice.remedies import (
     GUESSED,
     change_words,
     doing_words,
+    effect_words,
     removal_parts,
     removal_words,
     what_words,
@@ -55,10 +57,12 @@ __all__ = [
     "GUESSED",
     "KINDS",
     "ONE_DEVICE_WINS",
+    "Answered",
     "Check",
     "Option",
     "Specs",
     "all_findings",
+    "answers_of",
     "arguments",
     "by_cost",
     "change_words",
@@ -72,6 +76,7 @@ __all__ = [
     "copied_bytes",
     "costs_words",
     "doing_words",
+    "effect_words",
     "expected_words",
     "gain_words",
     "gate_words",

@@ -38,7 +38,8 @@ def conclusion(removal: Removal) -> str:
         timed, ratio = removal.measured_s, removal.ratio
         if timed and ratio:
             return f"{lead}; {timed_words(timed, ratio)}: {times_words(timed)}"
-        return f"{lead}; predicted {times_words(removal.predicted_s)}, not measured"
+        unmeasured = ", not measured" * (not removal.experiment.place.is_absent)
+        return f"{lead}; predicted {times_words(removal.predicted_s)}{unmeasured}"
     if not removal.tried:
         return lead
     count = len(removal.tried)
@@ -100,7 +101,7 @@ def _changes(
             yield Option(capital(words(each)), each.seconds, timed.after, judged)
         elif each.removes:
             slower = each.seconds is not None and each.seconds > before_s
-            judged = _SLOWER if slower else "not measured"
+            judged = _SLOWER if slower else "not measured" * (not base.place.is_absent)
             yield Option(capital(words(each)), each.seconds, verdict=judged)
     others = [each for each in tried if not each.removes and each.changes != chosen]
     outcomes = by_key((_FAILS if each.removes is None else _STAYS, words(each)) for each in others)

@@ -113,6 +113,11 @@ def removal_words(removal: Removal) -> str:
     return removal.reason if isinstance(removal, Nothing) else removal.sentence
 
 
+def effect_words(remedy: Remedy) -> str:
+    """What a change does, without the change."""
+    return remedy.sentence.partition(": ")[2]
+
+
 def what_words(each: CollectiveKind) -> str:
     """E.g. "all-reduce over `x`"."""
     kind = kind_words(each) if is_ring(each) else each.kind
@@ -127,13 +132,16 @@ def with_sentence(removal: Removal, base: Experiment, each: Collective) -> Remov
     if removal_words(removal):
         return removal
     if isinstance(removal, Remedy):
-        return removal.model_copy(update={"sentence": _remedy_words(removal, base, each)})
+        return removal.model_copy(update={"sentence": remedy_words([(removal, each)], base)})
     return removal.model_copy(update={"reason": _nothing_words(removal, base, each)})
 
 
-def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
-    """The two sides of a compiled change: what it removes, and its cost."""
-    more = sorted({what_words(new) for new in remedy.new})
+def remedy_words(remedies: Sequence[tuple[Remedy, Collective]], base: Experiment) -> str:
+    """The two sides of a compiled change: what it removes, and its cost; `remedies`: the change of
+    each collective that it removes.
+    """
+    (remedy, _), *_others = remedies
+    more = sorted({what_words(new) for one, _ in remedies for new in one.new})
     comes = (
         f", {listed([('an ' if new[0] in 'aeiou' else 'a ') + new for new in more[:_MOST_NEW]])} instead"
         if more
@@ -145,21 +153,31 @@ def _remedy_words(remedy: Remedy, base: Experiment, each: Collective) -> str:
     if remedy.measured_s and remedy.ratio:
         ratio = paired_words(remedy.ratio, remedy.measured_s.quotient)
         takes = f"measured {times_words(remedy.measured_s)}, {ratio}"
-    change = change_words(base, remedy.changes)
-    constraints = [
-        origin for origin in (*each.origin, *each.against) if origin.kind == "constraint"
-    ]
+    removed = listed(list(dict.fromkeys(_removed_words(one, each) for one, each in remedies)))
+    change = _change_of(remedy, base, [each for _, each in remedies])
+    return f"{change}: {removed}{comes}{held}; {takes}"
+
+
+def _change_of(remedy: Remedy, base: Experiment, collectives: Sequence[Collective]) -> str:
+    """A change, and whether it is of what set one of these collectives off."""
+    origins = [origin for each in collectives for origin in each.origin]
+    against = [origin for each in collectives for origin in each.against]
     line = remedy.changes[-1].name.removeprefix(VALUE)
-    of_line = [origin for origin in constraints if origin.source == line]
+    of_line = [
+        origin
+        for origin in (*origins, *against)
+        if origin.kind == "constraint" and origin.source == line
+    ]
+    change = change_words(base, remedy.changes)
     if of_line and len(remedy.changes) == 1:
         spec = spec_code(tuple(map(axes_of, remedy.changes[-1].after)))
-        named = ("its origin, ", ",") if of_line[0] in each.origin else ("", "")
-        change = f"give {named[0]}the constraint of {line}{named[1]} the spec {spec}"
-    elif remedy.changes[-1].field == "specs" and any(
-        origin.name and matches(line, origin.name) for origin in each.origin
+        named = ("its origin, ", ",") if of_line[0] in origins else ("", "")
+        return f"give {named[0]}the constraint of {line}{named[1]} the spec {spec}"
+    if remedy.changes[-1].field == "specs" and any(
+        origin.name and matches(line, origin.name) for origin in origins
     ):
-        change = change.replace("give ", "give its origin ", 1)
-    return f"{change}: {_removed_words(remedy, each)}{comes}{held}; {takes}"
+        return change.replace("give ", "give its origin ", 1)
+    return change
 
 
 _NOT_FASTER: dict[Verdict, str] = {

@@ -2,8 +2,10 @@
 link for each answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from math import inf
 
@@ -11,18 +13,19 @@ import streamlit as st
 
 from spmd_core.advice import (
     GUESSED,
+    Answered,
     Option,
+    answers_of,
     conclusion,
     doing_words,
     options,
     removal_lead,
     removal_parts,
-    removal_words,
     what_words,
 )
 from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.facts import Collective, Nothing, Remedy, Removal
+from spmd_core.facts import Nothing, Remedy, Removal
 from spmd_core.results import Result, compare_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed, title, titles
@@ -45,13 +48,14 @@ NOTHING_WORTH = (
 _TOGETHER = "Measured together"  # in a session of its own, beside the run of the card
 _FAR = 1.5  # times: from there on an estimate beside a measured time has its error
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
+_TOLD = 2  # options, the program as it was and one change, which the conclusion words
 HEADING = "What would remove the collectives"
-Group = tuple[Collective, Removal, list[str]]  # and the strategies that it is of
+Use = Callable[[Experiment], None]  # shows the screen a change that is pressed
 
 
-def draw(result: Result, names: Sequence[str] | None = None) -> None:
+def draw(result: Result, names: Sequence[str] | None = None, use: Use | None = None) -> None:
     """The answers for these strategies (None: all), or the button that requests them; nothing
-    where nothing communicates.
+    where nothing communicates. `use`: shows a change that is pressed, else links open it.
     """
     shown = offered(result, names)
     if not shown:
@@ -71,10 +75,10 @@ def draw(result: Result, names: Sequence[str] | None = None) -> None:
         _watch(result.run, tuple(shown))
         return
     state, answers = known
-    _answers(with_remedies(result, answers), shown)
-    if trial is not None and (partial := trial.partial):
+    _answers(with_remedies(result, answers), shown, use=use)
+    if trial is not None and (so_far := trial.partial):
         st.caption("Tried so far:")
-        _answers(with_remedies(result, partial), shown, is_open=True)
+        _answers(with_remedies(result, so_far), shown, is_open=True)
     if trial is not None and trial.problem:
         st.info(plain(f"Not all was tried: {trial.problem}"), icon=":material/info:")
     if state == "done" and not any(answers.get(name) for name in shown):
@@ -140,6 +144,18 @@ def offer(result: Result, tab: str, is_first: bool = False) -> bool:
     return True
 
 
+def best(result: Result) -> Remedy | None:
+    """Returns the change that saves the most of those that were tried; None until all were, and where
+    none is faster.
+    """
+    trial, known = running.find(lab(), result.run), running.known(lab(), result.run)
+    if known is None or (trial is not None and not trial.is_over):
+        return None
+    answers = answers_of(with_remedies(result, known[1]), result.order)
+    first = answers[0].removal if answers else None
+    return first if isinstance(first, Remedy) else None
+
+
 def is_begun(result: Result) -> bool:
     """Returns True if changes are being tried, or were."""
     is_at_work = running.find(lab(), result.run) is not None
@@ -185,32 +201,51 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
     _answers(with_remedies(trial.result, trial.answers), names)
 
 
-def _answers(result: Result, names: Sequence[str], is_open: bool = False) -> None:
-    """For each answer what collective it is of, what was concluded, and what was tried as a table; one
-    line for all that were not worth a change. `is_open`: more is tried, and nothing concluded.
+def _answers(
+    result: Result, names: Sequence[str], is_open: bool = False, use: Use | None = None
+) -> None:
+    """For each change what it does, and what was tried as a table; one line for all collectives that
+    were not worth one. `is_open`: more is tried, and nothing concluded.
     """
-    groups = grouped(result, names)
-    alone, small = len(names) == 1, []
-    for each, removal, whose in groups:
-        if isinstance(removal, Nothing) and removal.is_small:
-            small.append(what_words(each) if alone else f"{what_words(each)} ({titles(whose)})")
-            continue
-        of = "" if alone else f" · {plain(titles(whose))}"
-        st.markdown(f"**{coded(what_words(each))}**{of}")
-        _answer(result, removal, whose[0], is_open)
+    answers = answers_of(result, names)
+    small = [
+        each for each in answers if isinstance(each.removal, Nothing) and each.removal.is_small
+    ]
+    helps = [each for each in answers if each.removal.experiment is not None]
+    others = [each for each in answers if each not in helps and each not in small]
+    is_alone = len(names) == 1
+    for at, each in enumerate(helps):
+        _answer(result, each, is_alone, is_open, use and partial(_use, use, at))
+    if others:
+        label = coded(
+            f"No change removes {listed(list(dict.fromkeys(each.what for each in others)))}"
+        )
+        with st.expander(label) if helps else nullcontext():
+            for each in others:
+                _answer(result, each, is_alone, is_open)
     if small:
-        st.caption(coded(f"Not tried, each under 2% of the time: {listed(small)}."))
-    if groups and is_guessed(result):
+        named = [_named(each, is_alone) for each in small]
+        st.caption(coded(f"Not tried, each under 2% of the time: {listed(named)}."))
+    if answers and is_guessed(result):
         st.caption(coded(as_sentence(GUESSED)))
 
 
-def _answer(result: Result, removal: Removal, name: str, is_open: bool) -> None:
+def _named(each: Answered, is_alone: bool) -> str:
+    return each.what if is_alone else f"{each.what} ({titles(each.strategies)})"
+
+
+def _answer(
+    result: Result, each: Answered, is_alone: bool, is_open: bool, use: Use | None = None
+) -> None:
+    removal, name = each.removal, each.strategies[0]
+    of = "" if is_alone else f" · {plain(titles(each.strategies))}"
+    st.markdown(f"**{coded(each.what)}**{of}")
     tried, others = options(removal, result.row(name).experiment), ""
     words = removal_lead(removal) if is_open else conclusion(removal)
     if not tried:  # of an older version
         words, others = removal_parts(removal)
     st.subheader(coded(as_sentence(words)), anchor=False)
-    if tried:
+    if len(tried) > _TOLD or any(option.measured_s for option in tried):
         draw_table(options_table(result, name, tried), named=coded)
     if others:
         st.caption(coded(as_sentence(others)))
@@ -219,7 +254,20 @@ def _answer(result: Result, removal: Removal, name: str, is_open: bool) -> None:
     if changed := resharded_words(result, name, removal.experiment):
         st.caption(coded(changed))
     with st.container(horizontal=True):
-        _links(result, removal, removal.experiment)
+        if use:
+            use(removal.experiment)
+        else:
+            _links(result, removal, removal.experiment)
+
+
+def _use(use: Use, at: int, changed: Experiment) -> None:
+    """Draws the button that shows a change on the screen that it is of; that of the first is in the
+    card.
+    """
+    if not at:
+        st.caption(":material/arrow_upward: Above")
+    elif st.button("Use this change", key=f"remedy:{at}", icon=":material/build:"):
+        use(changed)
 
 
 def _links(result: Result, removal: Removal, changed: Experiment) -> None:
@@ -299,22 +347,3 @@ def resharded_words(result: Result, name: str, changed: Experiment) -> str:
         for array in changed.what.arrays
         if not changed.plan and changed.spec(array.name) != base.spec(array.name)
     )
-
-
-def grouped(result: Result, names: Sequence[str]) -> list[Group]:
-    """Each different remedy of these strategies once, in their order; of a collective that nothing is
-    proven to remove one answer for all, where there is one with a change that may.
-    """
-    groups: dict[tuple[str, str], Group] = {}
-    for name in names:
-        for each in result.strategies[name].collectives or ():
-            if (removal := each.remove) is None:
-                continue
-            is_open = isinstance(removal, Nothing) and not removal.is_small
-            key = what_words(each), "" if is_open else removal_words(removal)
-            _, known, whose = groups.setdefault(key, (each, removal, []))
-            if name not in whose:
-                whose.append(name)
-            if is_open and known.experiment is None and removal.experiment is not None:
-                groups[key] = each, removal, whose
-    return list(groups.values())

@@ -4,6 +4,7 @@ refusal looks.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -51,6 +52,7 @@ QUESTIONS = {
     "notebook": "What did we learn?",
     "history": "What ran, and what came out?",
 }
+_FIRST = 6  # rows in sight of a table whose others fold away
 # group of the menu -> its screens; those of no group are in _YOURS
 _GROUPS = {
     "Explore": ("layout", "compare", "collectives"),
@@ -307,6 +309,16 @@ def draw_table(
 ) -> None:
     """Draw a table without an index, on the page or at `place`; `named` writes its first column."""
     (place or st).table(escaped(table, named), hide_index=True, border="horizontal")
+
+
+def draw_first(table: Table, key: str) -> None:
+    """Draws the first rows of a table, the others folded away where they are several."""
+    first = len(table.rows) if len(table.rows) <= _FIRST + 1 else _FIRST
+    if table.rows:
+        draw_table(replace(table, rows=table.rows[:first]))
+    if more := len(table.rows) - first:
+        with st.expander(f"{more} more", key=key):
+            draw_table(replace(table, rows=table.rows[first:]))
 
 
 def draw_figure(value: str, words: str, marker: str = "", color: str = "inherit") -> None:

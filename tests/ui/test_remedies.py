@@ -8,7 +8,7 @@ from spmd_core.facts import Change, Nothing, Predicted, Ratio, Remedy, TriedChan
 from spmd_core.lab import Lab, Remedies
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
-from spmd_lab.ui.remedies import grouped, options_table, resharded_words, tries_words
+from spmd_lab.ui.remedies import options_table, resharded_words, tries_words
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui import opened
@@ -89,20 +89,6 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     assert sum("Leave `in` replicated" in each for each in concluded) == 1
     assert links(screen).count("Open with this change") == 1
     assert any("guesses" in each.value for each in screen.caption)
-
-
-def test_one_change_that_is_not_proven_to_help_has_one_verdict():
-    base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
-    closed = Nothing(reason="nothing is known that removes it in less time")
-    maybe = [
-        Nothing(reason=f"leave `in` replicated; measured {ms} ms", experiment=base) for ms in (2, 3)
-    ]
-    sums = {
-        name: strategy(1e-3, collectives=[SUM | {"remove": remove.model_dump(mode="json")}])
-        for name, remove in zip(("auto", "explicit", "shard_map"), (closed, *maybe), strict=True)
-    }
-    ((_, removal, whose),) = grouped(result(sums), tuple(sums))
-    assert removal == maybe[0] and whose == ["auto", "explicit", "shard_map"]
 
 
 def test_a_press_is_said_to_try_so_much_for_so_long():

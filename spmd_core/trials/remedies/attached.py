@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from spmd_core.advice import GUESSED, next_step, removal_words, what_words, with_sentence
+from spmd_core.advice import GUESSED, answers_of, next_step, removal_words, with_sentence
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment, study_of
 from spmd_core.facts import Collective, Remedy, Removal
@@ -74,15 +74,8 @@ def _with(
 
 def remedy_lines(result: Result) -> Iterator[str]:
     """A line for each answer, with the strategies that it is of."""
-    sentences: dict[str, list[str]] = {}
-    for name, outcome in result.strategies.items():
-        for each in outcome.collectives or ():
-            if each.remove is not None:
-                of = f"{what_words(each)}: " if each.remove.experiment is None else ""
-                text = of + removal_words(each.remove)
-                if name not in sentences.setdefault(text, []):
-                    sentences[text].append(name)
-    for text, names in sentences.items():
-        yield f"remedy, {titles(names)}: {text}"
+    for each in answers_of(result, list(result.strategies)):
+        of = f"{each.what}: " if each.removal.experiment is None else ""
+        yield f"remedy, {titles(each.strategies)}: {of}{removal_words(each.removal)}"
     if is_guessed(result):
         yield f"note: {GUESSED}"

@@ -43,7 +43,7 @@ from spmd_lab.ui.predict import (
     torus,
     variant,
 )
-from spmd_lab.ui.shell import draw_figures, draw_table, failure
+from spmd_lab.ui.shell import draw_figures, draw_first, draw_table, failure
 from spmd_lab.ui.timeline import stages, view as timeline_view
 from spmd_lab.ui.timeline.data import lanes_of
 
@@ -410,7 +410,7 @@ def _collectives(result: Result, name: str, prediction: Prediction) -> None:
         st.caption("The compiled program has no communication.")
         return
     with st.container(key="collectives"):
-        draw_table(step_collectives(prediction, result.experiment))
+        draw_first(step_collectives(prediction, result.experiment), "collectives:more")
     st.caption("Bytes per device and execution, times per step.")
 
 

@@ -2,20 +2,21 @@
 
 import streamlit as st
 
-from spmd_core.advice import waiting
+from spmd_core.advice import effect_words, waiting
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
 from spmd_core.experiment import Experiment
-from spmd_core.facts import sent_at_least
+from spmd_core.facts import Remedy, sent_at_least
+from spmd_core.fields import axes_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import mfu_words
 from spmd_core.words import parts, predictions as words
 from spmd_lab.ui import next_step, remedies
 from spmd_lab.ui.charts import shares
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import better
+from spmd_lab.ui.programs import better, constrain, fix
 
 
 def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure]:
@@ -67,6 +68,10 @@ def next_steps(result: Result, experiment: Experiment) -> None:
     """Draws what to try next with a program in which nothing is wrong: changes that would remove what
     it waits for, else other meshes and specs.
     """
+    if remedy := remedies.best(result):
+        _use(remedy)
+        better.offer(experiment, is_first=False)
+        return
     (of,) = result.strategies.values()
     waits = of.prediction is not None and waiting(of.prediction) > 0
     is_offered = waits and remedies.offer(result, "", is_first=True)
@@ -74,10 +79,22 @@ def next_steps(result: Result, experiment: Experiment) -> None:
     next_step.draw(result, st.container(width="content"))
 
 
+def _use(remedy: Remedy) -> None:
+    """Draws the change that saves the most, and the button that gives it."""
+    seconds = remedy.predicted_s
+    specs = {each.name: tuple(map(axes_of, each.after)) for each in remedy.changes}
+    is_of_specs = all(each.field == "specs" for each in remedy.changes)
+    label = f"Use {fix.label(specs)}" if is_of_specs else "Use the best change"
+    if st.button(label, type="primary", icon=":material/build:", key="remedy:best"):
+        constrain.put(remedy.experiment)
+    saved = f"{1 - seconds.after / seconds.before:.0%} less time, predicted"
+    st.caption(coded(as_sentence(f"{saved}: {effect_words(remedy)}")), width="stretch")
+
+
 def changes(result: Result) -> None:
     """Draws the changes that were tried, and how far they are."""
     if remedies.is_begun(result):
-        remedies.draw(result, list(result.strategies))
+        remedies.draw(result, list(result.strategies), constrain.put)
 
 
 def details(result: Result, status: RunStatus) -> None:

@@ -42,11 +42,23 @@ def give(specs: Mapping[str, object]) -> None:
     """Gives the screen's program these specs, in front of its own."""
     before = state.experiment("programs")
     if shell.done(lambda: _replace(changed(specs))):
-        after = state.experiment("programs")
-        state.note_change("programs", before, after)
-        state.note_act("programs")
-        state.set_aside("programs", OPENED, after.id)  # by a press: no link was followed
-        st.rerun()
+        _note(before)
+
+
+def put(after: Experiment) -> None:
+    """Shows the screen a changed experiment of its program."""
+    before = state.experiment("programs")
+    _replace(after)
+    _note(before)
+
+
+def _note(before: Experiment) -> None:
+    """Keeps a change of the screen's program for `undo`, and draws the screen again."""
+    after = state.experiment("programs")
+    state.note_change("programs", before, after)
+    state.note_act("programs")
+    state.set_aside("programs", OPENED, after.id)  # by a press: no link was followed
+    st.rerun()
 
 
 def _replace(experiment: Experiment) -> None:

@@ -12,7 +12,7 @@ from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import as_viewer, find, lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.shell import draw_figures, draw_table
+from spmd_lab.ui.shell import draw_figures, draw_first
 
 RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
     (
@@ -23,7 +23,6 @@ RESHARDED: Sheet[tuple[str, str, str, int]] = Sheet(
     )
 )
 
-_SHOWN = 6  # rows
 _SEEN = "seen"  # aside: the experiment before the last change, and the one after it
 _SAME = ("workload", "target", "dims", "options", "dtype", "memory")
 
@@ -148,17 +147,11 @@ def _answer(answer: WhatIf, screen: str, last: str) -> None:
 def _changes(answer: WhatIf) -> None:
     """Draws the table of what changes, the first rows in sight."""
     waits = answer.is_propagated
-    first, others = (
-        RESHARDED.table(answer.resharded[of], "screen")
+    table = (
+        RESHARDED.table(answer.resharded, "screen")
         if waits
-        else WHAT_IF.table(answer.changed[of], "screen")
-        for of in (slice(_SHOWN), slice(_SHOWN, None))
+        else WHAT_IF.table(answer.changed, "screen")
     )
-    if first.rows:
-        draw_table(first)
-    if others.rows:
-        more = len(answer.resharded if waits else answer.changed) - _SHOWN
-        with st.expander(f"{more} more", key="what_if:more"):
-            draw_table(others)
+    draw_first(table, "what_if:more")
     if stays := len(answer.rows) - len(answer.changed):
         st.caption(f"{numbered(stays, 'other')} {'stay' if stays > 1 else 'stays'}.")

@@ -20,11 +20,21 @@ from spmd_core.answers import WhatIf
 from spmd_core.base import WorkerError
 from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
-from spmd_core.facts import Bounds, Collective, Estimate, PredictedMemory, Prediction
-from spmd_core.lab import Lab
+from spmd_core.facts import (
+    Bounds,
+    Change,
+    Collective,
+    Estimate,
+    Predicted,
+    PredictedMemory,
+    Prediction,
+    Remedy,
+)
+from spmd_core.lab import Lab, Remedies
 from spmd_core.results import MemoryBytes, StrategyResult
 from spmd_core.runs.events import Partitioned
 from spmd_core.trials import searches
+from spmd_core.trials.trying.remedy_search import to_stored
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
@@ -861,6 +871,36 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
     assert "Recompile" in [each.label for each in screen.button]
+
+
+def test_the_best_of_the_changes_that_were_tried_is_given_in_the_card(screen, data_folder):
+    taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    experiment = as_exported(taken).vary(target="tpu:v5e:2x4")
+    name, spec = next(iter(Program(taken, taken.mesh).array_specs().items()))
+    given = {name: [[] for _ in spec]}
+    result_ = predicted(experiment, auto=waits(0.006))
+    own = result_.strategies["auto"].model_copy(update={"collectives": waits(0.006).collectives})
+    store(data_folder, result_.model_copy(update={"strategies": {"auto": own}}))
+    remedy = Remedy(
+        changes=(Change(field="specs", name=name, before=[*spec], after=given[name]),),
+        experiment=experiment.vary(specs=given),
+        memory_bytes=1 << 20,
+        predicted_s=Predicted(before=0.010, after=0.006),
+    )
+    kept = Remedies(data_folder)
+    kept.keep(result_.run, to_stored("done", {"auto": {0: remedy}}))
+    kept.close()
+    screen.query_params["experiment"] = link.encode(experiment)
+    screen.run()
+    assert not screen.exception
+    (first,) = [each for each in screen.button if each.proto.type == "primary"]
+    assert first.label.replace("\\", "").startswith("Use P(") and name in first.label
+    assert "40% less time, predicted: no all-reduce over `data`; +1.0 MiB" in captions(screen)
+    first.click().run()
+    assert not screen.exception
+    now = link.decode(screen.query_params["experiment"])
+    assert now.to_json()["specs"] == given
+    assert "Undo" in [each.label for each in screen.button]
 
 
 def test_a_search_that_is_over_has_its_card_below_that_of_the_compiled_program(screen, data_folder):

@@ -78,4 +78,6 @@ def _by_gain(each: Answered) -> tuple[int, float]:
     if isinstance(removal, Remedy):
         seconds = removal.measured_s or removal.predicted_s
         return 0, seconds.after / seconds.before if seconds.before else 1.0
-    return (1 if removal.experiment is not None else 3 if removal.is_small else 2), 0.0
+    if removal.experiment is not None:
+        return 1, 0.0
+    return (3 if removal.is_small else 2), 0.0

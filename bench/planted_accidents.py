@@ -459,6 +459,10 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
         embedded(lambda x: kept(x, P())),
         ("lost_batch", "repeated_work"),
     ),
+    "a constraint to replicated before a loop": (
+        embedded(lambda x: kept(x, P()), specs=TENSOR),
+        ("dropped_batch",),
+    ),
     "a constraint over another axis": (
         embedded(lambda x: kept(x, P("model", None, None))),
         ("lost_batch", "repeated_work"),

@@ -367,7 +367,7 @@ def _leaves(each: Accident, program: Program | None) -> str:
 def _dropped(each: Accident, collectives: Sequence[Collective | StepCollective], fix: str) -> str:
     moved, at = _resharded_by(each, collectives), f" at {each.source}" if each.source else ""
     costs = f": {bytes_text(moved)} a device and step are moved for it" if moved else ""
-    change = f"; constrain it to {fix}" if fix else ""
+    change = f"; constrain it to {fix}, or leave it out" if fix else ""
     return (
         f"the constraint{at} drops {_over(each.axes)} of the batch, and each use of its value "
         f"is sharded over it again{costs}{change}"

@@ -258,10 +258,26 @@ class BatchFlow(Flow[Labels]):
     ) -> None:
         """Records a constraint whose users are sharded over the axes that it drops."""
         lost = tuple(tuple(axis for axis in dim if axis in dropped) for dim in labels)
-        uses = {self._has_again(user, of, each, lost) for user in of.users[each.name]} - {None}
-        if last_part(each.op_name) == CONSTRAINT and uses == {True}:
+        users = of.users[each.name]
+        uses = {self._has_again(user, of, each, lost) for user in users}
+        uses |= {is_kept for user in users for is_kept in self._carried(user, of, each, lost)}
+        if last_part(each.op_name) == CONSTRAINT and uses - {None} == {True}:
             spec = tuple((*a, *b) for a, b in zip(lost, spec, strict=True))
             self.again[each.name] = _Lost(each, dropped, spec)
+
+    def _carried(
+        self, user: Instruction, of: Computation, each: Instruction, lost: Labels
+    ) -> Iterator[bool | None]:
+        """Yields for each loop that a value enters, in a tuple, whether the loop carries it sharded
+        over the axes of the value's dims.
+        """
+        loops = of.users[user.name] if user.opcode == "tuple" else ()
+        bodies = [self.module.callee(loop, "body") for loop in loops if loop.opcode == "while"]
+        for body in filter(None, bodies):
+            for carried in body.users[body.parameters[0].name]:
+                index = int(carried.attributes.get("index") or 0)
+                if carried.opcode == "get-tuple-element" and user.operands[index] == each.name:
+                    yield self._keeps(carried, body, lost)
 
     def _has_again(
         self, user: Instruction, of: Computation, each: Instruction, lost: Labels
@@ -272,7 +288,11 @@ class BatchFlow(Flow[Labels]):
         if user.shape.element == "tuple" or not user.shape.dims:
             return None
         dims = passed(user, given, [one.shape for one in operands])
-        sharding = sharding_of(user, of, self.mesh)
+        return self._keeps(user, of, dims)
+
+    def _keeps(self, each: Instruction, of: Computation, dims: Labels) -> bool | None:
+        """Whether a value is sharded over the axes of these dims; None where that is not known."""
+        sharding = sharding_of(each, of, self.mesh)
         if not any(dims) or sharding is None:
             return None
         pairs = zip(dims, sharding.spec, strict=True)

@@ -37,6 +37,11 @@ def accidents(name):
             "drops `data` of the batch, and each use of its value is sharded over it again",
         ),
         (
+            "a constraint to replicated before a loop",
+            "dropped_batch",
+            "constrain it to P('data', None, None), or leave it out",
+        ),
+        (
             "gradients summed replicated",
             "replicated_carry",
             "each turn of a loop replicates sums of 9.0 MiB over `data` and `model` at planted_accidents.py:",

@@ -186,14 +186,11 @@ def results_beside(program: Program, donated: Collection[str] = ()) -> Iterator[
         path = each.leaf.replaces or ""
         if path in twice:
             yield arguments[path]
-        elif (
-            path in arguments
-            and each.leaf.is_update
-            and not arguments[path].leaf.is_donated
-            and path.partition("/")[0] not in donated
-            and each.bytes_per_device is not None
-        ):
-            yield replace(each, leaf=each.leaf.model_copy(update={"path": path}))
+        elif path in arguments and each.leaf.is_update and each.bytes_per_device is not None:
+            of = arguments[path]
+            is_reused = of.leaf.is_donated or path.partition("/")[0] in donated
+            if not is_reused or each.spec != of.spec:  # no buffer takes another sharding
+                yield replace(each, leaf=each.leaf.model_copy(update={"path": path}))
 
 
 def copied_bytes(program: Program, specs: Specs) -> int:

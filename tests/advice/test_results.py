@@ -132,7 +132,7 @@ def test_a_dropped_batch_has_the_bytes_that_its_constraint_alone_needs(called, i
     other = Collective(**gathered, bytes_total=2**21)
     words = accident_words(accident, (moved, other))
     assert ("2.0 MiB a device and step are moved for it" in words) == is_said
-    assert words.endswith("constrain it to P('x', None)")
+    assert words.endswith("constrain it to P('x', None), or leave it out")
 
 
 def test_every_kind_of_fact_that_the_program_stores_has_its_sentence():

@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 
 import streamlit as st
 
-from spmd_core.advice import COST_TIME, Specs, other_specs, saved_bytes
+from spmd_core.advice import Specs, other_specs
 from spmd_core.answers import PEAK, SENT, WORSE, WhatIf, small
 from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, spec_code
@@ -56,6 +55,15 @@ class Fixes:
         """The specs that mend the first finding."""
         return (dict(self.listed[0].specs) or None) if self.listed else None
 
+    def is_compared(self, each: StepFinding) -> bool:
+        """Returns True while the compiler compares the fix of the first finding."""
+        return (
+            each is self.listed[0]
+            and self.offered is not None
+            and self.known is None
+            and is_opened()
+        )
+
     def is_spent(self, each: StepFinding) -> bool:
         """Returns True if all that would mend a finding is worse."""
         return key(each) in self.worse and not each.specs
@@ -89,28 +97,17 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
             if key(each) in answers and answers[key(each)].raised and dict(each.specs) not in known
         ]
         if not news:
-            return Fixes([*_by_gain(left, answers), *spent], worse, answers)
+            return Fixes([*_by_gain(left, find(())), *spent], worse, answers)
         for each, answer in news:
             worse.setdefault(key(each), []).append((dict(each.specs), answer))
 
 
-def _by_gain(listed: Sequence[StepFinding], answers: Mapping[Key, WhatIf]) -> list[StepFinding]:
-    """Returns findings by what their fixes give back, of the peak where that is known; those that
-    come first since they cost time stay there.
+def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> list[StepFinding]:
+    """Returns findings in the order of their fixes before any of them was compared: what the compiler
+    answers meanwhile fills in figures, and moves nothing.
     """
-    program = state.experiment("programs").exported
-    in_front = {key(each) for each in takewhile(lambda each: each.kind in COST_TIME, listed)}
-
-    def gain(each: StepFinding) -> int:
-        held = saved_bytes(each, program) if program else 0
-        was, now = (
-            (of.peak_bytes for of in answers[key(each)].programs)
-            if key(each) in answers
-            else (None, None)
-        )
-        return held if was is None or now is None else max(was - now, held)
-
-    return sorted(listed, key=lambda each: (key(each) not in in_front, -gain(each)))
+    at = {key(each): number for number, each in enumerate(opened)}
+    return sorted(listed, key=lambda each: at.get(key(each), len(at)))
 
 
 def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:
@@ -141,7 +138,8 @@ def is_opened() -> bool:
 
 
 @st.fragment(run_every=live.INTERVAL_S)
-def _follow(specs: Specs, words: str) -> None:
+def follow(specs: Specs, words: str) -> None:
+    """Draws that specs are being compared, and the screen again once they are."""
     st.caption(words)
     if as_viewer(lab().is_partitioned, state.experiment("programs"), constrain.changed(specs)):
         st.rerun()
@@ -162,7 +160,7 @@ def offer(fixes: Fixes, program: Program) -> bool:
     named = f"Use {label(specs)}" if fixes.known else COMPARE
     pressed = st.button(named, type="primary", icon=":material/build:", key="mend", help=WORSE)
     if fixes.known is None and is_opened():
-        _follow(specs, "Comparing it with the program as it is…")
+        follow(specs, "Comparing it with the program as it is…")
     elif fixes.known is None:
         st.caption("It is compared first, and not used if it is worse.")
     for tried in worse[:1]:
@@ -181,7 +179,7 @@ def compares(fixes: Fixes, each: StepFinding, program: Program) -> bool:
     if not worse or not specs or key(each) in fixes.answers or not is_opened():
         return False
     of, number = 1 + len([*other_specs(worse[0][0], program)]), len(worse) + 1
-    _follow(specs, f"Comparing spec {number} of {of} for {plain(_named(specs))}…")
+    follow(specs, f"Comparing spec {number} of {of} for {plain(_named(specs))}…")
     return True
 
 
@@ -193,12 +191,17 @@ def undo(is_first: bool = False) -> None:
             type="primary" if is_first else "secondary",
             icon=":material/undo:",
             key="fix:undo",
-            on_click=partial(state.undo, "programs"),
+            on_click=_undo,
             help=_UNDO,
         )
     of_id, why = state.aside("programs", _UNCHECKED) or ("", "")
     if of_id == state.experiment("programs").id:
         st.caption(f":orange[**Not checked**]: {plain(why)}.", width="stretch")
+
+
+def _undo() -> None:
+    state.undo("programs")
+    state.set_aside("programs", constrain.OPENED, state.experiment("programs").id)  # by a press
 
 
 def changed(before: Experiment) -> WhatIf | None:

@@ -19,6 +19,7 @@ from spmd_core.advice import (
     costs_words,
     held_bytes,
     saved_bytes,
+    waiting,
 )
 from spmd_core.answers import PEAK, STEP, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, change_text, in_one_unit, numbered
@@ -38,6 +39,7 @@ from spmd_lab.ui.programs import arrays, compiled, fix, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
+_ROOMY = 0.8  # of HBM: below, what a step waits for comes before what it holds
 _DONE = "donated."  # aside, before a program: arguments that its author donates by now
 _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _ALONE = "what a press changes: about, before it is compared"
@@ -92,13 +94,23 @@ class Wrong:
     @property
     def is_finished(self) -> bool:
         """Returns True if nothing is wrong with the compiled program, or it fits and arguments to
-        donate are left.
+        donate are left; with others left that save memory, if it has room and waits for collectives.
         """
         left = [each for each in self.fixes.listed if each.kind != "missing_donation"]
-        if self.compiled is None or left or self.is_worse:
+        if self.compiled is None or self.is_worse:
             return False
         predicted = self.compiled.prediction
-        return not self.fixes.listed or (predicted is not None and predicted.fits)
+        if not left:
+            return not self.fixes.listed or (predicted is not None and predicted.fits)
+        takes_time = any(each.kind in COST_TIME for each in left)
+        return (
+            predicted is not None and not takes_time and self._has_room and waiting(predicted) > 0
+        )
+
+    @property
+    def _has_room(self) -> bool:
+        memory = self.compiled.memory_bytes if self.compiled else None
+        return bool(memory and memory.peak and memory.peak < _ROOMY * self.capacity)
 
     @property
     def has_told_all(self) -> bool:
@@ -173,8 +185,8 @@ def _findings(wrong: Wrong) -> None:
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
             saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
-            costs = _saves(each, saved, fixes)
-            is_above = not at and specs is not None
+            costs = "…" if fixes.is_compared(each) else _saves(each, saved, fixes)
+            is_above = not at and specs is not None and not wrong.is_finished
             _finding(at, each, copied, costs, is_above, wrong)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
@@ -270,7 +282,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             if wrong.is_finished and not fix.waits():
                 _after_fixes(wrong, experiment, can_compile)
             elif listed and listed[0].kind == "missing_donation" and not fix.waits():
-                _donate(listed[0], "first")
+                _donate(listed, "first")
                 _after_fixes(wrong, experiment, can_compile)
             elif not fix.offer(wrong.fixes, wrong.program):
                 _after_fixes(wrong, experiment, can_compile)
@@ -356,7 +368,8 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         values = {of.title: of.value for of in known.figures}
         if is_time and STEP in values:
             return f"step {values[STEP]}"
-        return f"peak {values[PEAK]}" if PEAK in values else ""
+        listed = [("peak", PEAK), ("step", STEP)]
+        return " · ".join(f"{of} {values[title]}" for of, title in listed if title in values)
     return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)
 
 
@@ -416,10 +429,18 @@ def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
         st.caption(":material/arrow_upward: Above")
     elif at and fix.compares(fixes, each, wrong.program):
         return
+    elif fixes.is_compared(each):
+        fix.follow(specs, "Comparing it with the program as it is…")
     elif specs:
         _use(at, each, specs, fixes)
+    elif is_donated and each is not _first_donation(fixes):
+        st.caption(":material/arrow_upward: In the same line")
     elif is_donated:
-        _donate(each, str(at), "stretch")
+        _donate(fixes.listed, str(at), "stretch")
+
+
+def _first_donation(fixes: fix.Fixes) -> StepFinding:
+    return next(each for each in fixes.listed if each.kind == "missing_donation")
 
 
 def _use(at: int, each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None:
@@ -430,19 +451,22 @@ def _use(at: int, each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None
         fix.use(specs)
 
 
-def _donate(each: StepFinding, key: str, width: Literal["stretch", "content"] = "content") -> None:
-    """Draws a button that says how an argument is donated: no spec of it changes; and one that takes
-    it as done there.
+def _donate(
+    listed: Sequence[StepFinding], key: str, width: Literal["stretch", "content"] = "content"
+) -> None:
+    """Draws a button that says how the arguments are donated that are held twice: no spec of them
+    changes; and one that takes it as done there.
     """
-    name, kept = each.path.partition("/")[0], state.experiment("programs").program
-    names = dict.fromkeys(path.partition("/")[0] for path in (*_donated(kept), name))
-    # a key of its own: the next argument's is closed again
-    with st.popover(f"Copy the line for {plain(name)}", key=f"donate:{key}:{name}", width=width):
+    kept = state.experiment("programs").program
+    paths = tuple(each.path for each in listed if each.kind == "missing_donation")
+    names = dict.fromkeys(path.partition("/")[0] for path in (*_donated(kept), *paths))
+    # a key of its own: another program's is closed again
+    with st.popover("Copy `donate_argnames`", key=f"donate:{key}:{kept}", width=width):
         st.caption("In the call of `jax.jit`:")
-        listed = "".join(f"{json.dumps(each)}, " for each in names)
-        st.code(f"donate_argnames=({listed.strip()})", language="python", width="content")
-        if st.button("Done in my code", icon=":material/check:", key=f"donated:{key}:{name}"):
-            state.set_aside("programs", f"{_DONE}{kept}", (*_donated(kept), each.path))
+        quoted = "".join(f"{json.dumps(each)}, " for each in names)
+        st.code(f"donate_argnames=({quoted.strip()})", language="python", width="content")
+        if st.button("Done in my code", icon=":material/check:", key=f"donated:{key}"):
+            state.set_aside("programs", f"{_DONE}{kept}", (*_donated(kept), *paths))
             state.note_act("programs")
             st.rerun()
 

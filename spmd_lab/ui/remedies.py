@@ -148,12 +148,29 @@ def best(result: Result) -> Remedy | None:
     """Returns the change that saves the most of those that were tried; None until all were, and where
     none is faster.
     """
-    trial, known = running.find(lab(), result.run), running.known(lab(), result.run)
-    if known is None or (trial is not None and not trial.is_over):
-        return None
-    answers = answers_of(with_remedies(result, known[1]), result.order)
+    answers = _known(result)
     first = answers[0].removal if answers else None
     return first if isinstance(first, Remedy) else None
+
+
+def none_of(result: Result) -> str:
+    """Returns how many changes were tried of which none is faster; "" until all were, and of a change
+    that is or may be.
+    """
+    removals = [each.removal for each in _known(result)]
+    tried = [each.tried for each in removals if isinstance(each, Nothing)]
+    if len(tried) < len(removals) or any(each.experiment is not None for each in removals):
+        return ""
+    number = sum(map(len, tried))
+    return f"None of {numbered(number, 'change')} is predicted to be faster." * (number > 1)
+
+
+def _known(result: Result) -> list[Answered]:
+    """Returns the answers of a run, once all changes were tried."""
+    trial, known = running.find(lab(), result.run), running.known(lab(), result.run)
+    if known is None or (trial is not None and not trial.is_over):
+        return []
+    return answers_of(with_remedies(result, known[1]), result.order)
 
 
 def is_begun(result: Result) -> bool:

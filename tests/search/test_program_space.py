@@ -67,7 +67,7 @@ def test_rows_move_where_they_are_less_than_the_parameters_that_they_multiply(fo
     by_name = {each.name: each for each in found}
     sharded = by_name["fsdp=8,tensor=1 · as exported"]
     assert dict(sharded.parts)["communication"] < 2e-4
-    assert sharded.seconds < by_name["fsdp=8,tensor=1 · data"].seconds
+    assert sharded.seconds < by_name["fsdp=8,tensor=1 · batch over fsdp"].seconds
 
 
 def test_a_program_without_a_mesh_is_tried_on_meshes_of_two_axes():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from spmd_core.base import mesh_text
+from spmd_core.base import by_key, mesh_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Estimate, StoredFact
 from spmd_core.fields import Axes, Mesh, Spec, axes_json, axes_of
@@ -16,6 +16,7 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.standards import AS_EXPORTED
+from spmd_core.terms import listed
 from spmd_core.workloads import FLOATS, VALUE, Held, Program, as_regex, item_bytes, moving, programs
 
 # How far the estimate may be off, either way: a guess, since it only orders
@@ -147,7 +148,9 @@ class ProgramSpace:
         specs = tuple(moving(each.spec or (), point.mesh) for each in held)
         same = seen.setdefault((point.target, point.mesh, specs), number)
         changed = point.specs[:1]  # the state of a group goes with it
-        words = point.kind or " ".join(f"{name} {spec_code(spec)}" for name, spec in changed)
+        words = _standard_words(point.kind, point.mesh) or " ".join(
+            f"{name} {spec_code(spec)}" for name, spec in changed
+        )
         name = f"{mesh_text(point.mesh, ',')} · {words or AS_EXPORTED}"
         if problem is None and same != number:
             problem = (
@@ -259,6 +262,22 @@ _STANDARDS: tuple[tuple[str, Callable[[Axes], Axes], Callable[[Axes], tuple[Axes
     ("tensor", lambda axes: (), lambda axes: (axes,)),
     ("mixed", lambda axes: axes[:1], lambda axes: (axes[:1], axes[1:])),
 )
+
+
+def _standard_words(kind: str, mesh: Mesh) -> str:
+    """Returns what standard specs shard; "" of others.
+
+    >>> _standard_words("fsdp", (("data", 4), ("model", 2)))
+    'batch and weights over data and model'
+    """
+    for name, rows, weights in _STANDARDS:
+        if name == kind:
+            axes = tuple(axis for axis, size in mesh if size > 1)
+            sharded = {"batch": rows(axes), "weights": tuple(a for of in weights(axes) for a in of)}
+            alike = by_key((over, what) for what, over in sharded.items() if over)
+            named = (f"{listed(whats)} over {listed([*over])}" for over, whats in alike.items())
+            return ", ".join(named) or kind
+    return kind
 
 
 def _largest(shape: tuple[int, ...], weights: tuple[Axes, ...], sizes: Mapping[str, int]) -> Spec:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.advice import effect_words, waiting
+from spmd_core.advice import clean_words, effect_words, waiting
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Remedy, sent_at_least
@@ -33,19 +33,17 @@ def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure
         (sent, now),
         has_now_alone=True,
     )
-    more = {PEAK: f"{'as opened → now, ' * bool(change)}{room}".removesuffix(", ")}
-    if predicted and (mfu := mfu_words(predicted.mfu, predicted.mfu_causal)):
-        more[STEP] = f"at {mfu}"
-    return [each._replace(more=more.get(each.title, each.more)) for each in rows]
+    mfu = mfu_words(predicted.mfu, predicted.mfu_causal) if predicted else ""
+    listed = {each.title: each.more for each in rows}
+    listed[PEAK] = f"{'as opened → now, ' * bool(change)}{room}".removesuffix(", ")
+    listed[STEP] = ", ".join(filter(None, (listed.get(STEP), mfu)))
+    return [each._replace(more=listed[each.title]) for each in rows]
 
 
 def limits(of: StrategyResult) -> None:
-    """Draws where the time of a predicted step goes, and its bounds."""
-    if (predicted := of.prediction) is None or predicted.predicted_s is None:
-        return
-    st.html(shares.split_bar(parts(predicted)))
-    if bounds := words.bounds_words(predicted):
-        st.caption(plain(bounds))
+    """Draws where the time of a predicted step goes."""
+    if (predicted := of.prediction) is not None and predicted.predicted_s is not None:
+        st.html(shares.split_bar(parts(predicted)))
 
 
 def misfit_words(of: StrategyResult) -> str:
@@ -69,25 +67,44 @@ def next_steps(result: Result, experiment: Experiment) -> None:
     it waits for, else other meshes and specs.
     """
     if remedy := remedies.best(result):
-        _use(remedy)
+        _use(result, remedy, is_first=True)
         better.offer(experiment, is_first=False)
         return
-    (of,) = result.strategies.values()
-    waits = of.prediction is not None and waiting(of.prediction) > 0
-    is_offered = waits and remedies.offer(result, "", is_first=True)
+    if tried := remedies.none_of(result):
+        st.caption(f":green[:material/check:] {plain(tried)}", width="content")
+    is_offered = _waits(result) and remedies.offer(result, "", is_first=True)
     better.offer(experiment, is_first=not is_offered)
     next_step.draw(result, st.container(width="content"))
 
 
-def _use(remedy: Remedy) -> None:
+def changes_beside(result: Result) -> None:
+    """Draws what would remove what a program waits for, beside the fix of what is wrong with it."""
+    if remedy := remedies.best(result):
+        _use(result, remedy, is_first=False)
+    elif _waits(result) and remedies.offer(result, ""):
+        (of,) = result.strategies.values()
+        st.caption(plain(clean_words(of)), width="stretch")
+
+
+def _waits(result: Result) -> bool:
+    (of,) = result.strategies.values()
+    return of.prediction is not None and waiting(of.prediction) > 0
+
+
+def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     """Draws the change that saves the most, and the button that gives it."""
+    (of,) = result.strategies.values()
     seconds = remedy.predicted_s
+    now = of.prediction.predicted_s if of.prediction else None
     specs = {each.name: tuple(map(axes_of, each.after)) for each in remedy.changes}
     is_of_specs = all(each.field == "specs" for each in remedy.changes)
     label = f"Use {fix.label(specs)}" if is_of_specs else "Use the best change"
-    if st.button(label, type="primary", icon=":material/build:", key="remedy:best"):
+    kind = "primary" if is_first else "secondary"
+    if st.button(label, type=kind, icon=":material/build:", key="remedy:best"):
         constrain.put(remedy.experiment)
     saved = f"{1 - seconds.after / seconds.before:.0%} less time, predicted"
+    if now and seconds.after > now.low:
+        saved += ", within the range of the estimate"
     st.caption(coded(as_sentence(f"{saved}: {effect_words(remedy)}")), width="stretch")
 
 

@@ -21,7 +21,7 @@ from spmd_core.advice import (
     saved_bytes,
     waiting,
 )
-from spmd_core.answers import PEAK, STEP, WORSE, Figure, WhatIf, small
+from spmd_core.answers import PEAK, SENT, STEP, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, change_text, in_one_unit, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
@@ -205,19 +205,20 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if wrong.is_finished:
             row.badge("Compiled", icon=":material/check:", color="green")
         elif shown:
-            row.badge(plain(shown.made), icon=":material/bolt:", color="orange")
+            made = f"Its fix: {small(shown.made)}" if wrong.compiled else shown.made
+            row.badge(plain(made), icon=":material/bolt:", color="orange")
         if wrong.result or shown:
             with cards.how_sure(row):
                 _sure(wrong, shown)
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
-        if peaks and fixes.listed and not wrong.is_worse:
+        if _differ(held, peaks) and fixes.listed and not wrong.is_worse:
             _bars(held, peaks, capacity)
-        if wrong.is_finished and wrong.compiled:
-            compiled.limits(wrong.compiled)
-        elif wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
+        if wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
+        elif wrong.compiled and not wrong.is_worse:
+            compiled.limits(wrong.compiled)
         fix.refused()
         fix.told_costs(None if wrong.is_worse else fixes.known)
         if fixes.listed and not wrong.is_finished and fixes.is_spent(fixes.listed[0]):
@@ -286,6 +287,8 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
                 _after_fixes(wrong, experiment, can_compile)
             elif not fix.offer(wrong.fixes, wrong.program):
                 _after_fixes(wrong, experiment, can_compile)
+            elif wrong.result and not fix.waits():
+                compiled.changes_beside(wrong.result)
         fix.undo(is_first=is_worse)
 
 
@@ -324,6 +327,12 @@ def compile_button(
     )
     if pressed:
         live.ask("programs", experiment, compile_only=not experiment.place.is_absent)
+
+
+def _differ(held: Sequence[int], peaks: Sequence[int | None]) -> bool:
+    """Returns True if bars before and after a fix would show a difference."""
+    ends = zip(held, (each or 0 for each in peaks), strict=False)
+    return len({tuple(map(bytes_text, each)) for each in ends}) > 1
 
 
 def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> None:
@@ -366,8 +375,10 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
     is_time = each.kind in COST_TIME
     if known := fixes.answers.get(fix.key(each)):
         values = {of.title: of.value for of in known.figures}
-        if is_time and STEP in values:
+        if is_time and "→" in values.get(STEP, ""):
             return f"step {values[STEP]}"
+        if is_time and SENT in values:
+            return f"sent {values[SENT]}"
         listed = [("peak", PEAK), ("step", STEP)]
         return " · ".join(f"{of} {values[title]}" for of, title in listed if title in values)
     return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)

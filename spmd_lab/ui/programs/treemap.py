@@ -161,9 +161,11 @@ def _heads(placed: Sequence[Tile]) -> dict[str, Row]:
         upper = [tile.place for tile in inner if tile.place[1] == 0]
         left = min((x for x, *_ in upper), default=0.0)
         right = max((x + width for x, _, width, _ in upper), default=0.0)
-        label = f"{root}  {bytes_text(sum(tile.weight for tile in inner))}"
+        size = bytes_text(sum(tile.weight for tile in inner))
+        room = (right - left) * 850
+        label = next((each for each in (f"{root}  {size}", root) if room > 7 * len(each)), "")
         pixels = 7 * len(label)
-        if root and (right - left) * 850 > pixels:
+        if label:
             short = {"short": root, "short_pixels": _CHARACTER * len(root)}
             place = {"x": left, "x2": right, "y": 0}
             heads[root] = {**place, "label": label, "pixels": pixels, **short}

@@ -166,7 +166,7 @@ def none_of(result: Result) -> str:
 
 
 def _known(result: Result) -> list[Answered]:
-    """Returns the answers of a run, once all changes were tried."""
+    """Returns the answers of a run; [] until all changes were tried."""
     trial, known = running.find(lab(), result.run), running.known(lab(), result.run)
     if known is None or (trial is not None and not trial.is_over):
         return []

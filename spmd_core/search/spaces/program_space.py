@@ -16,7 +16,6 @@ from spmd_core.search.array_question import ArrayQuestion
 from spmd_core.search.candidate import Candidate, Reason, Rule, too_large
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.standards import AS_EXPORTED
-from spmd_core.terms import listed
 from spmd_core.workloads import FLOATS, VALUE, Held, Program, as_regex, item_bytes, moving, programs
 
 # How far the estimate may be off, either way: a guess, since it only orders
@@ -275,7 +274,9 @@ def _standard_words(kind: str, mesh: Mesh) -> str:
             axes = tuple(axis for axis, size in mesh if size > 1)
             sharded = {"batch": rows(axes), "weights": tuple(a for of in weights(axes) for a in of)}
             alike = by_key((over, what) for what, over in sharded.items() if over)
-            named = (f"{listed(whats)} over {listed([*over])}" for over, whats in alike.items())
+            named = (
+                f"{' and '.join(whats)} over {' and '.join(over)}" for over, whats in alike.items()
+            )
             return ", ".join(named) or kind
     return kind
 

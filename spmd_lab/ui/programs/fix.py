@@ -139,7 +139,7 @@ def is_opened() -> bool:
 
 @st.fragment(run_every=live.INTERVAL_S)
 def follow(specs: Specs, words: str) -> None:
-    """Draws that specs are being compared, and the screen again once they are."""
+    """Draws that specs are being compared, and draws the screen again when they are."""
     st.caption(words)
     if as_viewer(lab().is_partitioned, state.experiment("programs"), constrain.changed(specs)):
         st.rerun()

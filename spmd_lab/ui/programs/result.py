@@ -465,8 +465,8 @@ def _use(at: int, each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None
 def _donate(
     listed: Sequence[StepFinding], key: str, width: Literal["stretch", "content"] = "content"
 ) -> None:
-    """Draws a button that says how the arguments are donated that are held twice: no spec of them
-    changes; and one that takes it as done there.
+    """Draws a button with the line that donates the arguments that are held twice: no spec of them
+    changes; and one that marks it as done there.
     """
     kept = state.experiment("programs").program
     paths = tuple(each.path for each in listed if each.kind == "missing_donation")

@@ -165,7 +165,7 @@ def _heads(placed: Sequence[Tile]) -> dict[str, Row]:
         room = (right - left) * 850
         label = next((each for each in (f"{root}  {size}", root) if room > 7 * len(each)), "")
         pixels = 7 * len(label)
-        if label:
+        if root and label:
             short = {"short": root, "short_pixels": _CHARACTER * len(root)}
             place = {"x": left, "x2": right, "y": 0}
             heads[root] = {**place, "label": label, "pixels": pixels, **short}

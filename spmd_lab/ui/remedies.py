@@ -48,7 +48,7 @@ NOTHING_WORTH = (
 _TOGETHER = "Measured together"  # in a session of its own, beside the run of the card
 _FAR = 1.5  # times: from there on an estimate beside a measured time has its error
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
-_TOLD = 2  # options, the program as it was and one change, which the conclusion words
+_IN_WORDS = 2  # options, the program as it was and one change: the conclusion has both
 HEADING = "What would remove the collectives"
 Use = Callable[[Experiment], None]  # shows the screen a change that is pressed
 
@@ -262,7 +262,7 @@ def _answer(
     if not tried:  # of an older version
         words, others = removal_parts(removal)
     st.subheader(coded(as_sentence(words)), anchor=False)
-    if len(tried) > _TOLD or any(option.measured_s for option in tried):
+    if len(tried) > _IN_WORDS or any(option.measured_s for option in tried):
         draw_table(options_table(result, name, tried), named=coded)
     if others:
         st.caption(coded(as_sentence(others)))

@@ -96,14 +96,15 @@ elif pressed:
 status = live.follow("programs", experiment, run, at_work)
 result.card(wrong, experiment, can_run)
 details = result.answer(status, wrong) if status else None
-changes = st.container()
+changes, searched = st.container(), st.container()
 result.findings(wrong)
 if details:
     details()
 constrain.draw(program)
 arrays.tables(program)
 if not refusal and not misfit:
-    better.draw(experiment)
+    with searched if better.is_begun(experiment) else st.container():
+        better.draw(experiment)
     gate.draw(experiment, result.of_file(before), [*wrong.fixes.listed])
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)

@@ -268,7 +268,8 @@ def _answer(
         st.caption(coded(as_sentence(others)))
     if removal.experiment is None or is_open:
         return
-    if changed := resharded_words(result, name, removal.experiment):
+    is_program = removal.experiment.exported is not None  # the change has all of its specs
+    if not is_program and (changed := resharded_words(result, name, removal.experiment)):
         st.caption(coded(changed))
     with st.container(horizontal=True):
         if use:

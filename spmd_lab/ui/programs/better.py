@@ -26,8 +26,7 @@ def _question(experiment: Experiment) -> ArrayQuestion:
 
 def offer(experiment: Experiment, is_first: bool) -> None:
     """Draws the button of the search in a card; nothing where it was begun."""
-    question = _question(experiment)
-    if running.find(lab(), question) is not None:
+    if is_begun(experiment):
         return
     if st.button(
         LABEL,
@@ -36,7 +35,12 @@ def offer(experiment: Experiment, is_first: bool) -> None:
         key="better_mesh:card",
         help=plain(_costs(experiment)),
     ):
-        answer.begin(question, BUDGET_S)
+        answer.begin(_question(experiment), BUDGET_S)
+
+
+def is_begun(experiment: Experiment) -> bool:
+    """Returns True if a search of this program on this target is at work, or was."""
+    return running.find(lab(), _question(experiment)) is not None
 
 
 def _costs(experiment: Experiment) -> str:

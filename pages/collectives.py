@@ -8,6 +8,11 @@ from spmd_lab.ui.collectives import bandwidths, inputs
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 
+_STORED = (
+    "Kept on History, to compare with. What is shown is stored; the compiler of the target is loaded "
+    "first, for the versions that are stored with it."
+)
+
 share = shell.open_page("collectives")
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
 with st.sidebar:
@@ -26,10 +31,10 @@ with head:
         key="measure",
         icon=":material/history:" if experiment.place.is_absent else ":material/network_check:",
         disabled=bool(refusal or misfit) or at_work,
-        help="Kept on History, to compare with." if experiment.place.is_absent else None,
+        help=_STORED if experiment.place.is_absent else None,
     )
 # choices of the answer stay in one place: one that moves up no longer writes itself to the address
-above, answer = st.container(), st.container()
+above, answer = st.container(key="above"), st.container()
 with above:
     if refusal:
         shell.refused("collectives", refusal)
@@ -45,7 +50,7 @@ with answer:
     if status and (result := lab().result(status.run)):
         exports.menu(downloads, status.run, status.experiment)
         bandwidths.draw(result, ago(status.finished_at or status.submitted_at))
-    elif run is None and misfit is None:
+    elif misfit is None and (run is None or (at_work and experiment.place.is_absent)):
         bandwidths.before(experiment)
 if experiment.what.has_formula:
     st.expander("What the bandwidths are", icon=":material/help:").markdown(plain(DEFINITIONS))

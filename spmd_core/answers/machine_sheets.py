@@ -6,7 +6,7 @@ from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import between, seconds_text, span_text
 from spmd_core.machine import Target
 from spmd_core.results import Ceiling, Point
-from spmd_core.roofline import busy_facts, expected_span
+from spmd_core.roofline import Spans, busy_facts, expected_spans
 from spmd_core.sheets import Cell, Column, Sheet, Table, seconds, size, text
 from spmd_core.terms import axes_words, bandwidths, kind_title, predicted_rate, value_words
 from spmd_core.words import match_words
@@ -56,40 +56,37 @@ def ceiling_figures(ceilings: Sequence[Ceiling]) -> list[Figure]:
     return [*figures, Figure("Repeats spread", f"{worst:.0%}", is_busy)]
 
 
-Span = tuple[float, float] | None  # of a predicted time, in times as long
-
-
 def sweep_points(points: Iterable[Point], target: Target) -> Table:
     """Returns the points of a sweep: of a target that is not attached their predicted times and rates
-    as ranges, where such a range is known.
+    as ranges, where such a range is known of their kind.
     """
-    return _points_sheet(expected_span(target)).table(points, "screen")
+    return _points_sheet(expected_spans(target)).table(points, "screen")
 
 
-def _points_sheet(span: Span) -> Sheet[Point]:
+def _points_sheet(spans: Spans) -> Sheet[Point]:
     return Sheet(
         (
             text("Collective", lambda each: kind_title(each.kind)),
             text("Over", lambda each: axes_words(each.axes)),
             size("Bytes", lambda each: each.bytes),
             seconds("Time", lambda each: each.time_s),
-            Column("Predicted", lambda each: _time(each, span)),
-            Column("Bus bandwidth", lambda each: _rate(each, span, bandwidths(each)[1])),
-            Column("Algorithm bandwidth", lambda each: _rate(each, span, bandwidths(each)[0])),
+            Column("Predicted", lambda each: _time(each, spans)),
+            Column("Bus bandwidth", lambda each: _rate(each, spans, bandwidths(each)[1])),
+            Column("Algorithm bandwidth", lambda each: _rate(each, spans, bandwidths(each)[0])),
             text("Values", lambda each: each.error or match_words(each.correct, "")),
         )
     )
 
 
-def _time(point: Point, span: Span) -> Cell | None:
-    known = point.predicted_s
+def _time(point: Point, spans: Spans) -> Cell | None:
+    known, span = point.predicted_s, spans.get(point.kind)
     if known is None:
         return None
     words = span_text(*(known * each for each in span)) if span else seconds_text(known)
     return Cell(words, known)
 
 
-def _rate(point: Point, span: Span, rate: float | None) -> Cell | None:
+def _rate(point: Point, spans: Spans, rate: float | None) -> Cell | None:
     if rate is None:
         return None
-    return Cell(predicted_rate(rate, span if point.time_s is None else None), rate)
+    return Cell(predicted_rate(rate, None if point.time_s else spans.get(point.kind)), rate)

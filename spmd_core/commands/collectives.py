@@ -18,7 +18,7 @@ from spmd_core.experiment import Experiment, parse_experiment
 from spmd_core.lab import Lab
 from spmd_core.machine import default_target, get_topology, parse_target
 from spmd_core.results import Result, StrategyResult
-from spmd_core.roofline import calibration, expected_span, measured, with_expected
+from spmd_core.roofline import calibration, expected_spans, measured, with_expected
 from spmd_core.workloads import COLLECTIVES_SWEEP, parse_mesh
 
 WORKLOAD = "collectives"
@@ -61,12 +61,14 @@ def _measured(
 
 def as_json(result: Result) -> dict[str, object]:
     """Points and fits of a sweep, as JSON values; times in seconds, bandwidths in bytes per
-    second. `times_as_long`: the range of what is predicted, None where none is known.
+    second. `times_as_long`: the range of what is predicted by kind, of those where one is known.
     """
-    table, span = measured(result), expected_span(result.experiment.place)
+    table, spans = measured(result), expected_spans(result.experiment.place)
     return {
         "run": result.run,
-        "times_as_long": span and dict(zip(("low", "high"), span, strict=True)),
+        "times_as_long": {
+            kind: dict(zip(("low", "high"), span, strict=True)) for kind, span in spans.items()
+        },
         "experiment": result.experiment.to_json(),
         "partial": result.partial,
         "points": [point.model_dump(mode="json") for point in table.points],

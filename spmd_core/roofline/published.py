@@ -1,9 +1,11 @@
 """Published rates of collectives on TPUs, and how far they are from what is predicted."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from spmd_core.base import by_key
 from spmd_core.fields import Axes, Mesh
 from spmd_core.machine import Target, Topology, get_topology
 from spmd_core.time import mesh_collective_s
@@ -66,11 +68,16 @@ PUBLISHED = (
 )
 
 
+Spans = Mapping[str, tuple[float, float]]  # of predicted times, in times as long, by kind
+
+
 @cache
-def published_span() -> tuple[float, float]:
-    """Returns the least and the most times as long as predicted that a published one took."""
-    ratios = [ratio for each in PUBLISHED for _, ratio in each.ratios()]
-    return min(ratios), max(ratios)
+def published_spans() -> Spans:
+    """Returns the least and the most times as long as predicted that a published collective took, by
+    kind; none of kinds of which no run was published.
+    """
+    ratios = by_key((each.kind, ratio) for each in PUBLISHED for _, ratio in each.ratios())
+    return {kind: (min(listed), max(listed)) for kind, listed in ratios.items()}
 
 
 def is_published(topology: Topology) -> bool:
@@ -78,14 +85,13 @@ def is_published(topology: Topology) -> bool:
     return not topology.chip.is_gpu and topology.slices == 1
 
 
-def span_of(topology: Topology) -> tuple[float, float] | None:
-    """Returns the range of a predicted time, in times as long, by what was published of such links;
-    None where nothing was.
-    """
-    low, high = published_span()
-    return (min(1.0, low), high) if is_published(topology) else None
+def spans_of(topology: Topology) -> Spans:
+    """Returns the ranges of predicted times, by what was published of such links and kinds."""
+    if not is_published(topology):
+        return {}
+    return {kind: (min(1.0, low), high) for kind, (low, high) in published_spans().items()}
 
 
-def expected_span(target: Target) -> tuple[float, float] | None:
-    """Returns the range of a predicted time on a target that is not attached; None elsewhere."""
-    return span_of(get_topology(target)) if target.is_absent else None
+def expected_spans(target: Target) -> Spans:
+    """Returns the ranges of predicted times on a target that is not attached; none elsewhere."""
+    return spans_of(get_topology(target)) if target.is_absent else {}

@@ -14,7 +14,7 @@ from spmd_core.base import (
 )
 from spmd_core.machine import Target
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
-from spmd_core.roofline import expected_span
+from spmd_core.roofline import expected_spans
 from spmd_core.terms.names import listed
 from spmd_core.workloads import TRANSFERS
 
@@ -52,13 +52,13 @@ def sweep_words(
     timed = [point for point in counted(points) if _bus(point)]
     if not timed:
         return NO_POINTS, ""
-    kind, span = timed[0].kind, expected_span(target) if target else None
+    kind, spans = timed[0].kind, expected_spans(target) if target else {}
     groups = by_key((point.axes, point) for point in timed if point.kind == kind)
     peaks, halves, rises = [], [], True  # to the end of each
     for axes, listed_points in groups.items():
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
         rises &= peak.bytes == max(point.bytes for point in listed_points)
-        rate = predicted_rate(_bus(peak), None if peak.time_s else span)
+        rate = predicted_rate(_bus(peak), None if peak.time_s else spans.get(kind))
         peaks.append(f"{rate} over {where} ({bytes_text(peak.bytes)})")
         if (half := half_points(listed_points)) is not None:
             first, last = (about_bytes(each.bytes) for each in half)

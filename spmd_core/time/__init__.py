@@ -7,7 +7,14 @@ from spmd_core.time.cost.flops import matmul, valid_positions
 from spmd_core.time.cost.kernels import KERNELS
 from spmd_core.time.cost.limits import Limits, limits_of
 from spmd_core.time.cost.links import AxisSpan, dcn_bandwidth, hops_between, host_s, route
-from spmd_core.time.cost.mesh_axes import MeshAxis, Pairs, mesh_axes, mesh_collective_s, narrowed_by
+from spmd_core.time.cost.mesh_axes import (
+    MeshAxis,
+    Pairs,
+    mesh_axes,
+    mesh_collective_s,
+    narrowed_by,
+    nominal_links,
+)
 from spmd_core.time.cost.module_costs import ModuleCosts
 from spmd_core.time.cost.predict import Keep, Useful, predict
 from spmd_core.time.cost.traffic import moved_bytes
@@ -91,6 +98,7 @@ __all__ = [
     "moved_bytes",
     "narrowed_by",
     "nearest_fit",
+    "nominal_links",
     "of_experiment",
     "passed_bytes",
     "pipeline_of",

@@ -210,10 +210,11 @@ def one_of(
     words: Callable[[str], str] = str,
     list_px: int = 0,
     first: str = "",
+    is_named: bool = False,
 ) -> str:
     """One of the options, side by side or in a list that is so wide; the first, until a click names another of them,
     or a link, by the label that is shown or by the name that the commands have. `first`: which one
-    that is, in a list that takes what is typed.
+    that is, in a list that takes what is typed; `is_named`: with the label above.
     """
     if (old := st.query_params.get(key, "")) != (named := _ESCAPED.sub(r"\1", old)):
         with suppress(StreamlitAPIException):
@@ -231,7 +232,7 @@ def one_of(
         format_func=words if list_px else lambda each: plain(words(each)),
         key=key,
         bind="query-params",
-        label_visibility="collapsed",
+        label_visibility="visible" if is_named else "collapsed",
         width=list_px or "content",
     )
     return str(chosen) if chosen in options else first or options[0]

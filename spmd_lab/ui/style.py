@@ -217,6 +217,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stExpandSidebarButton"], [data-testid="stExpandSidebarButton"] span {{ color: var(--accent) !important; }}
   [data-testid="stExpandSidebarButton"]::after {{ font-size: 1rem; font-weight: 600; }}
   [class*="st-key-edited-"] {{ flex-wrap: wrap; }}
+  :has(> .st-key-sweep-choices) ~ :has(> .st-key-answer) {{ order: -1; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
   [class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}
@@ -425,13 +426,13 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}
 .st-key-findings h2 {{ display: flex; justify-content: space-between; font-size: 1rem; font-weight: 600; padding: 0 0 0.5rem; }}
 .st-key-findings [class*="st-key-finding-"] {{ border-top: 1px solid var(--line); border-radius: 0 !important; padding: 0.5rem 0; }}
-.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ * {{
+.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ *, :has(> .st-key-above .st-key-refused) ~ * {{
   filter: grayscale(1); position: relative; padding-left: 0.75rem;
 }}
-:is(.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ *) :is(h1, h2, h3, h4, p, td, th) {{
+:is(.st-key-stale, :has(> .st-key-refused) ~ *, .st-key-refused ~ *, :has(> .st-key-above .st-key-refused) ~ *) :is(h1, h2, h3, h4, p, td, th) {{
   color: var(--quiet) !important;
 }}
-.st-key-stale::before, :has(> .st-key-refused) ~ *::before, .st-key-refused ~ *::before {{
+.st-key-stale::before, :has(> .st-key-refused) ~ *::before, .st-key-refused ~ *::before, :has(> .st-key-above .st-key-refused) ~ *::before {{
   content: ""; position: absolute; inset: 0 auto 0 0; width: 0.3rem;
   background: repeating-linear-gradient(135deg, var(--quiet) 0 2px, transparent 2px 5px);
 }}

@@ -31,7 +31,16 @@ from spmd_core.time.cost.constants import (
     SLICE_JITTER,
 )
 from spmd_core.time.gpu.constants import JITTER
-from spmd_core.time.gpu.nccl import Caller, Group, busiest, least_s, nccl_s, pairs_s
+from spmd_core.time.gpu.nccl import (
+    Caller,
+    Group,
+    Over,
+    busiest,
+    least_over,
+    least_s,
+    nccl_s,
+    pairs_s,
+)
 
 NCCL = "nccl"  # what all collectives of GPUs share, beside their links
 
@@ -368,6 +377,16 @@ def _of_gpus(
     if rates is NOMINAL:
         return least_s(gpu, kind, group, nbytes)
     return nccl_s(gpu, kind, group, nbytes, caller)
+
+
+def nominal_over(topology: Topology, kind: str, where: Route) -> Over | None:
+    """Returns the links of GPUs over which a collective takes longest by the data sheet; None of TPUs,
+    whose bytes are spread over all links.
+    """
+    if not isinstance(topology.chip, Gpu):
+        return None
+    group = Group(math.prod(span.size for span in where.spans), where.slices)
+    return least_over(topology.chip, kind, group, 1.0) if group.count > 1 else None
 
 
 def straggling(topology: Topology) -> float:

@@ -18,6 +18,7 @@ from spmd_core.time.cost.links import (
     collective_s,
     gather_s,
     host_s,
+    nominal_over,
     paths,
     permute_s,
     route,
@@ -175,6 +176,18 @@ def narrowed_by(topology: Topology, order: str, kind: str, mesh: Mesh, axes: Axe
         return ""
     ways = _ways(topology, order, mesh, axes)
     return "one link only" if ways.busiest == 1 and not ways.crosses_slices else ""
+
+
+def nominal_links(
+    topology: Topology, order: str, kind: str, mesh: Mesh, axes: Axes
+) -> tuple[str, float] | None:
+    """Returns the links of GPUs that bound a collective by the data sheet, and their rate in bytes per
+    second; None of a permute, and of TPUs.
+    """
+    if kind == "collective-permute":
+        return None
+    over = nominal_over(topology, kind, route_of(topology, mesh, order, axes))
+    return (over.name, over.rate) if over else None
 
 
 def _ways(topology: Topology, order: str, mesh: Mesh, axes: Axes, pairs: Pairs = ()) -> Paths:

@@ -49,6 +49,15 @@ class Group:
         return self.here * self.domains
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Links that a collective goes over: their nominal rate in bytes per second, its seconds there."""
+
+    name: str
+    rate: float
+    seconds: float
+
+
 def nccl_s(gpu: Gpu, kind: str, group: Group, nbytes: float, caller: Caller = "xla") -> float:
     """Seconds of a collective of `nbytes`, the larger of operand and result per device. ValueError
     of a kind that has no formula.
@@ -72,14 +81,22 @@ def least_s(gpu: Gpu, kind: str, group: Group, nbytes: float) -> float:
     """Seconds at the links' nominal rates, without latency: of an all-reduce as scattered sums that
     are gathered, which no measured sum in the switch has come below.
     """
+    return least_over(gpu, kind, group, nbytes).seconds
+
+
+def least_over(gpu: Gpu, kind: str, group: Group, nbytes: float) -> Over:
+    """Returns the links over which `least_s` of a collective takes longest."""
     n, here, domains = group.count, group.here, group.domains
-    rails = here * gpu.dcn_bandwidth
+    links, card = gpu.link_bandwidth, gpu.dcn_bandwidth
     if kind in ("all-to-all", "ragged-all-to-all"):
         near, far = nbytes * (here - 1) / n, nbytes * (n - here) / n
-        return max(near / gpu.link_bandwidth, far / gpu.dcn_bandwidth)
-    times = 2 if kind == "all-reduce" else 1
-    near = nbytes * (1 - 1 / here) if domains > 1 else nbytes * (1 - 1 / n)
-    return times * max(near / gpu.link_bandwidth, nbytes * (1 - 1 / domains) / rails)
+        cards = Over("each GPU's network card", card, far / card)
+    else:
+        times = 2 if kind == "all-reduce" else 1
+        near = times * nbytes * (1 - 1 / here if domains > 1 else 1 - 1 / n)
+        seconds = times * nbytes * (1 - 1 / domains) / (here * card)
+        cards = Over(f"the network cards of {here} GPUs", here * card, seconds)
+    return max(Over("NVLink", links, near / links), cards, key=lambda each: each.seconds)
 
 
 def pairs_s(gpu: Gpu, near: int, far: int, nbytes: float, *, nominal: bool = False) -> float:

@@ -6,6 +6,7 @@ from typing import cast
 
 from spmd_core.base import about_bytes, between, by_key, bytes_text, seconds_text, span_text
 from spmd_core.results import Point
+from spmd_core.roofline import Spans
 from spmd_core.terms import half_points, kind_title, rate_words
 from spmd_core.workloads import TRANSFERS
 from spmd_lab.ui.charts import base
@@ -28,6 +29,7 @@ _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)",
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
 _HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has room beside a line
+_LABEL_PX, _BRIEF_PX = 280, 130  # of the text at the end of a bar, wide and narrow
 Points = Sequence[Point]
 Span = tuple[float, float] | None  # of predicted times, in times as long
 _SUM = kind_title("all-reduce")
@@ -82,10 +84,10 @@ def _dash(dashes: Mapping[str, list[int]], has_legend: bool) -> Spec:
 
 def _half_end(quantity: str, inset: int = 0) -> Spec:
     """Where the rule of half a bandwidth ends, away from the line: a time rises to the right, so above
-    its low part; of a bandwidth the axis.
+    its low part; of a bandwidth, and where the name of the line would be there, the axis.
     """
-    up = f"width < {_WIDE_PX} ? height / 2 : height / 4"
-    return {"expr": up if quantity == TIME else f"height - {inset}"}
+    up, down = f"width < {_WIDE_PX} ? height / 2 : height / 4", f"height - {inset}"
+    return {"expr": f"datum.is_late ? {down} : {up}" if quantity == TIME else down}
 
 
 def _half_rule(quantity: str) -> Spec:
@@ -93,7 +95,9 @@ def _half_rule(quantity: str) -> Spec:
 
 
 def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
+    is_over_line = f"datum.is_late && width < {_WIDE_PX}"
     mark = _HALF_LABEL | {"y": _half_end(quantity, 12)}
+    mark |= {"opacity": {"expr": f"{is_over_line} ? 0 : 1"}}
     return layer(halves, mark, **channels, text={"field": "label"})
 
 
@@ -176,18 +180,18 @@ def rank_chart(
     other: str = "",
     why: Mapping[str, str] | None = None,
     size: int = 0,
-    span: Span = None,
+    spans: Spans | None = None,
 ) -> Spec:
     """Returns a bar for each kind at that size, or the largest that all have, the best first, that of `kind`
     dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
     stands on bars that are longer than that of an all-reduce. A line on each bar of what is
-    predicted spans its `span`, in times as long.
+    predicted spans its range, in times as long, where `spans` has one of its kind.
     """
     most = _common(points, size)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     own, others = ([e for e in row if e.bytes == most] for row in (points, beside))
     lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
-    spanned = span if lead == PREDICTED else None
+    spanned = spans if spans and lead == PREDICTED else {}
     bars = _bars(lines[lead], quantity, spanned, why or {})
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
@@ -196,7 +200,7 @@ def rank_chart(
     faint = {"condition": {"test": f"datum.row == '{kind_title(kind)}'", "value": 1}, "value": 0.5}
     layers = [
         layer(bars, _BAR, x=x, y=y, opacity=faint, tooltip=_HOVER),
-        *_spans(bars if spanned else (), x, y),
+        *_spans([row for row in bars if row["name"] in spanned], x, y),
         layer(ticks, _TICK, x=x, y=y, tooltip=_HOVER),
         *(
             layer(bars, _AT_END, x=x | {"field": "high"}, y=y, text={"field": field})
@@ -209,15 +213,16 @@ def rank_chart(
     return layered(layers, {"step": 26}, title=title)
 
 
-def _bars(rows: Sequence[Row], quantity: str, span: Span, why: Mapping[str, str]) -> list[Row]:
-    """Returns rows in order, with their ends and labels: of what has a `span` both ends, else also the
-    other quantity.
+def _bars(rows: Sequence[Row], quantity: str, spans: Spans, why: Mapping[str, str]) -> list[Row]:
+    """Returns rows in order, with their ends and labels: of what has a span both ends; where none has
+    one also the other quantity.
     """
     ordered = sorted(rows, key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
-    ends, second = span or (1.0, 1.0), "" if span else {TIME: "bus"}.get(quantity, "time")
+    second = "" if spans else {TIME: "bus"}.get(quantity, "time")
     shown = [
-        {**row, "shown": _reach(row, quantity, span), **_ends(row, quantity, ends)}
+        {**row, "shown": _reach(row, quantity, span), **_ends(row, quantity, span or (1.0, 1.0))}
         for row in ordered
+        for span in [spans.get(str(row["name"]))]
     ]
     return _labeled(shown, second, why)
 
@@ -225,7 +230,8 @@ def _bars(rows: Sequence[Row], quantity: str, span: Span, why: Mapping[str, str]
 def _across(ends: Sequence[object]) -> Spec:
     """Returns the x axis of bars up to these ends, with room for their labels."""
     top = max((cast(float, end) for end in ends), default=1.0)
-    room = {"expr": f"{top} * width / max(width - 280, 60)"}
+    labels = f"(width < {_WIDE_PX} ? {_BRIEF_PX} : {_LABEL_PX})"
+    room = {"expr": f"{top} * width / max(width - {labels}, 60)"}
     return base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
 
 
@@ -322,6 +328,7 @@ _BYTES_AXIS = {"labelExpr": BYTES_LABELS, "tickCount": 8}
 _NAMED = 2  # kinds that are named at the ends of their lines, in place of a legend
 _BELOW = (16, 46)  # pixels below the end of a line: of a bandwidth, which is flat there; of a time
 _END = {"type": "text", "fontWeight": 600}
+_LATE = 8  # times a size that is beyond the last one: the name of the line is above it
 _NEAR = 32  # times a size that is beyond the last one: its name would leave the chart
 _LEFT = "scale('x', datum.bytes) < width - 190"  # whether the label has room to the right
 _HALF_LABEL = {"type": "text"} | {
@@ -344,6 +351,7 @@ def _rows(points: Iterable[Point], line: str, quantity: str, lead: str) -> list[
             continue
         rows.append(
             {
+                "name": point.kind,
                 "kind": kind_title(point.kind),
                 "line": line,
                 "seconds": seconds,
@@ -377,6 +385,7 @@ def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
             / _UNITS[quantity],
             "size": bytes_text(half[0].bytes),
             "label": f"latency-bound below {about_bytes(half[0].bytes)}",
+            "is_late": _LATE * half[0].bytes > max(each.bytes for each in listed),
         }
         for kind, listed in by_key((point.kind, point) for point in points).items()
         if (half := half_points(listed)) is not None

@@ -17,7 +17,7 @@ from spmd_core.base import (
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point, Result, StrategyResult
-from spmd_core.roofline import calibration, expected_span, measured, on_topology, with_expected
+from spmd_core.roofline import calibration, expected_spans, measured, on_topology, with_expected
 from spmd_core.sheets import Column, Sheet, seconds, text
 from spmd_core.terms import (
     NO_LIMIT,
@@ -218,14 +218,17 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
     groups = _groups(points)
     # before they named how many devices
     choices.rename_tab({f"over {axes_words(each.split('+'))}": each for each in groups if each})
-    with st.container(horizontal=True, vertical_alignment="center", key="sweep-choices"):
-        kind = choices.one_of("Collective", _kinds(points), choices.KIND, kind_title, 190)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="sweep-choices"):
+        kind = choices.one_of(
+            "Collective", _kinds(points), choices.KIND, kind_title, 190, is_named=True
+        )
         over = (
             choices.one_of(
                 "Over",
                 groups,
                 choices.TAB,
                 partial(_over_words, experiment),
+                is_named=True,
             )
             if groups[1:]
             else groups[0]
@@ -264,15 +267,14 @@ def _charts(
 ) -> None:
     """Draws a chart of the kind that is shown by size, and all kinds ranked at the size shown."""
     own, beside = shown.of(points), shown.of(shown.others)
-    span = expected_span(experiment.place)
-    curve = chart.sweep_chart(
-        own, beside, quantity, shown.other, shown.size, span, shown.other_span
-    )
+    spans = expected_spans(experiment.place)
+    span, other_span = (each.get(shown.kind) for each in (spans, shown.other_spans))
+    curve = chart.sweep_chart(own, beside, quantity, shown.other, shown.size, span, other_span)
     alt = chart.sweep_alt(own, quantity)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if is_ranked:
         why, kind = _narrow(experiment, points), shown.kind
-        also = shown.others, quantity, kind, shown.other, why, shown.size, span
+        also = shown.others, quantity, kind, shown.other, why, shown.size, spans
         ranked = chart.rank_chart(points, *also)
         alt = chart.rank_alt(ranked)
         st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,20 +15,22 @@ from spmd_core.results import Fit, Point
 from spmd_core.roofline import (
     PUBLISHED,
     PublishedRate,
+    Spans,
     calibration_of,
     is_published,
-    published_span,
-    span_of,
+    published_spans,
+    spans_of,
 )
 from spmd_core.terms import (
     bandwidths,
     counted,
     kind_title,
+    listed,
     off_line_words,
     rate_words,
     sweep_words,
 )
-from spmd_core.time import mesh_collective_s
+from spmd_core.time import mesh_collective_s, nominal_links
 from spmd_core.workloads import COLLECTIVES
 from spmd_lab.ui import cards, choices, state
 from spmd_lab.ui.collectives import moved
@@ -45,6 +47,9 @@ ON_GPUS = (
 )
 
 
+_NONE_PUBLISHED = "no published run of this kind"
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """The collective of a sweep that is shown, over axes that are joined by +; its bytes per device,
@@ -56,7 +61,7 @@ class Shown:
     size: int = 0
     other: str = ""
     others: Sequence[Point] = ()
-    other_span: tuple[float, float] | None = None  # their range, in times as long
+    other_spans: Spans = field(default_factory=dict)  # their ranges, in times as long
     rival: str = ""  # what is offered to be held beside it
 
     def of(self, points: Iterable[Point]) -> list[Point]:
@@ -102,7 +107,7 @@ def draw(
                 figures = _figures(point, topology, None if on else experiment)
                 draw_figures((*figures, *_beside(point, shown, topology)))
             if topology and point and is_predicted:
-                _sure(badges, topology)
+                _sure(badges, topology, point.kind)
             sentences = filter(None, (*notes, off_line_words(own, fits)))
             if words := " ".join(map(as_sentence, sentences)):
                 st.caption(plain(words))
@@ -121,11 +126,13 @@ def _figures(
     """Yields how long a point takes, and its bus bandwidth, with its share of what the links of an
     absent target have by their data sheet.
     """
-    span = span_of(topology) if topology and not point.time_s else None
+    span = spans_of(topology).get(point.kind) if topology and not point.time_s else None
     known = seconds_text(_seconds(point))
     of = "median" * bool(point.time_s)
     if span:
-        of = f"{known} predicted, up to {span[1]:.2f}× in published runs"
+        of = f"{known} predicted, up to {span[1]:.2f}× in {_published_on(point.kind)}"
+    elif topology and not point.time_s and is_published(topology):
+        of = f"no range: {_NONE_PUBLISHED}"
     elif topology and not point.time_s:
         of = "no range: none of the published times here is of such links"
     yield Figure("Time", _span(point, span) or known, of)
@@ -133,7 +140,11 @@ def _figures(
     if topology and experiment and point.predicted_s and point.kind in COLLECTIVES:
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
         share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
-        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of {rate_words(rate and rate / share)} by the data sheet"
+        most = rate / share if rate and share else None
+        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of {rate_words(most)} by the data sheet"
+        if most and (links := nominal_links(topology, *asked)):
+            name, link_rate = links
+            of += f", {link_rate / most:.0%} of it over {name} at {rate_words(link_rate)}"
     rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
     yield Figure("Bus bandwidth", between(*rates), of)
 
@@ -150,10 +161,11 @@ def _beside(point: Point, shown: Shown, topology: Topology | None) -> Iterator[F
     """Yields how long the same size takes elsewhere, where that is known: the low end of its range
     against the low end here, and the high end against the high end.
     """
-    own = (span_of(topology) if topology and not point.time_s else None) or (1.0, 1.0)
+    spans = spans_of(topology) if topology and not point.time_s else {}
+    own = spans.get(point.kind, (1.0, 1.0))
     for each in shown.of(shown.others):
         if each.bytes == point.bytes and (seconds := _seconds(each)):
-            span = None if each.time_s else shown.other_span
+            span = None if each.time_s else shown.other_spans.get(each.kind)
             ends = zip(span or (1.0, 1.0), own, strict=True)
             ratios = sorted(seconds * there / (_seconds(point) * here) for there, here in ends)
             times = between(*(f"{ratio:.2f} ×" for ratio in ratios))
@@ -161,13 +173,19 @@ def _beside(point: Point, shown: Shown, topology: Topology | None) -> Iterator[F
             yield Figure(f"On {shown.other}", known, f"{times} as long")
 
 
-def _sure(badges: DeltaGenerator, topology: Topology) -> None:
+def _published_on(kind: str) -> str:
+    chips = dict.fromkeys(
+        get_topology(each.target).chip.generation for each in PUBLISHED if each.kind == kind
+    )
+    return f"a published run on {listed([*chips])}"
+
+
+def _sure(badges: DeltaGenerator, topology: Topology, kind: str) -> None:
     lines = [ON_GPUS if topology.chip.is_gpu else RESTS_ON]
     if is_published(topology):
-        low, high = published_span()
-        lines.append(
-            f"Published collectives took {low:.2f} to {high:.2f} times as long as predicted:"
-        )
+        if kind not in published_spans():
+            lines.append(f"There is {_NONE_PUBLISHED}, and no range.")
+        lines.append("How many times as long as predicted published collectives took:")
         lines += map(_published_words, PUBLISHED)
     with cards.how_sure(badges):
         st.markdown("\n".join(f"- :small[{plain(line)}]" for line in lines))

@@ -10,7 +10,7 @@ from spmd_core.base import RequestError, numbered, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.machine import CHIPS, get_topology
 from spmd_core.results import Point
-from spmd_core.roofline import expected_span, measured, on_topology, span_of
+from spmd_core.roofline import expected_spans, measured, on_topology, spans_of
 from spmd_core.runs import RunSummary
 from spmd_core.terms import axes_words, experiment_words, kind_title
 from spmd_lab.ui import choices, state
@@ -51,8 +51,7 @@ def choose(experiment: Experiment, run: str | None, shown: Shown) -> tuple[Shown
         "Compare with",
         offered,
         key=key,
-        format_func=lambda each: f"with {named[each]}" if each in named else "Compare with …",
-        label_visibility="collapsed",
+        format_func=lambda each: named.get(each, "nothing"),
         width=290,
     )
     _LINKED.keep("" if chosen == offered[0] else chosen)
@@ -77,8 +76,8 @@ def _there(
         return shown, f"No run {shorten(chosen, 40)} is stored here to compare with."
     if chosen in predicted:
         name, points = predicted[chosen]
-        span = span_of(get_topology(f"tpu:{name}"))
-        there = replace(shown, other=f"{name}, predicted", others=points, other_span=span)
+        spans = spans_of(get_topology(f"tpu:{name}"))
+        there = replace(shown, other=f"{name}, predicted", others=points, other_spans=spans)
     else:
         there = _with_run(shown, chosen)
     if not there.of(there.others):
@@ -93,8 +92,8 @@ def _with_run(shown: Shown, run: str) -> Shown:
         return shown
     place = result.experiment.place
     name = "simulated" if result.environment.simulated else "the other run"
-    points, span = measured(result).points, expected_span(place)
-    return replace(shown, other=name, others=points, other_span=span)
+    points, spans = measured(result).points, expected_spans(place)
+    return replace(shown, other=name, others=points, other_spans=spans)
 
 
 def _stored_elsewhere(experiment: Experiment, run: str | None) -> dict[str, str]:

@@ -46,7 +46,9 @@ def choose(experiment: Experiment, points: Sequence[Point]) -> int:
     if not named:
         return 0
     if any(each.time_s for each in points):
-        return named[choices.one_of("Size", [*named], choices.SIZE, list_px=_WIDE_PX)]
+        return named[
+            choices.one_of("Size", [*named], choices.SIZE, list_px=_WIDE_PX, is_named=True)
+        ]
     typed = choices.now(choices.SIZE)
     size = 0
     try:
@@ -58,5 +60,7 @@ def choose(experiment: Experiment, points: Sequence[Point]) -> int:
     options = [*more, *named, *([typed] if size and typed not in (*more, *named) else [])]
     own = {each for case in cases(experiment) for each in case.sizes}
     first = next(text for text, each in named.items() if each in own)
-    chosen = choices.one_of("Size", options, choices.SIZE, list_px=_WIDE_PX, first=first)
+    chosen = choices.one_of(
+        "Size", options, choices.SIZE, list_px=_WIDE_PX, first=first, is_named=True
+    )
     return named.get(chosen) or min(sizes, key=lambda each: abs(each - size))

@@ -9,8 +9,8 @@ import pytest
 from spmd_core.answers import sweep_points
 from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment
-from spmd_core.machine import accelerator_files
-from spmd_core.roofline import on_topology, published_span
+from spmd_core.machine import GPUS, accelerator_files
+from spmd_core.roofline import on_topology, published_spans
 from spmd_core.terms import sweep_words
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_lab.ui.collectives.card import RESTS_ON
@@ -67,10 +67,13 @@ def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, vi
     (time,) = (row["time"] for row in bars if row["kind"] == "All-reduce")
     assert figures(screen)["Time"].split()[0] == time.split()[0]
     assert {row["size"] for row in bars} == {"16.0 MiB"}
-    least, most = min(1.0, published_span()[0]), published_span()[1]
-    spans = (least, most) if view == "Time" else (1 / most, 1 / least)
-    for row in bars:
-        assert [row["low"], row["high"]] == pytest.approx([each * row["y"] for each in spans])
+    for row in bars:  # a kind without a published run has no range
+        span = published_spans().get(row["name"], (1.0, 1.0))
+        least, most = min(1.0, span[0]), span[1]
+        ends = (least, most) if view == "Time" else (1 / most, 1 / least)
+        assert [row["low"], row["high"]] == pytest.approx([each * row["y"] for each in ends])
+    spanned = {row["name"] for row in ranking["layer"][1]["data"]["values"]}
+    assert spanned == {*published_spans()}
     line, _, _, label = (layer["encoding"] for layer in ranking["layer"][1:5])
     assert (line["x"]["field"], line["x2"]["field"]) == ("low", "high")
     assert label["x"]["field"] == "high", "past the range"
@@ -97,7 +100,7 @@ def test_a_prediction_has_a_range_its_share_of_the_links_and_what_it_rests_on(da
     low, high = map(float, re.search(r"([\d.]+) to ([\d.]+) µs", figures(screen)["Time"]).groups())
     time = float(re.search(r"<small>([\d.]+) µs predicted, up to", unescape(words))[1])
     assert low == pytest.approx(time, abs=0.5)
-    assert high == pytest.approx(published_span()[1] * time, rel=0.01)
+    assert high == pytest.approx(published_spans()["all-reduce"][1] * time, rel=0.01)
     # two links a device of 50 GB/s
     shares = re.search(r"(\d+)% to (\d+)% of 100 GB/s by the data sheet", unescape(words)).groups()
     rates = re.search(r"([\d.]+) to ([\d.]+) GB/s", figures(screen)["Bus bandwidth"]).groups()
@@ -130,7 +133,8 @@ def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
     ]
     assert all(within) and len(within) > 5
     ratio = {round(row["high"] / row["low"], 3) for row in band}
-    assert ratio == {round(published_span()[1] / min(1.0, published_span()[0]), 3)}
+    low, high = published_spans()["all-reduce"]
+    assert ratio == {round(high / min(1.0, low), 3)}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_a_link_restores_what_a_sweep_is_compared_with_also_on_gpus_without_a_ra
     assert " to " in figures(screen)["On v5p:2x2x2, predicted"]
     body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
     assert "no range: none of the published times here is of such links" in body
-    low, high = published_span()
+    low, high = published_spans()["all-gather"]
     (ends,) = re.findall(r"([\d.]+) to ([\d.]+) × as long", body)
     assert float(ends[1]) / float(ends[0]) == pytest.approx(high / min(1.0, low), rel=0.02)
 
@@ -209,6 +213,50 @@ def test_a_group_of_up_to_eight_is_drawn_in_full(data_folder, devices):
     }
     screen = opened("collectives", experiment=link.encode(parse_experiment(asked)), tab="x")
     assert f" of {devices} devices" not in said(screen) and "jax.lax.psum" in said(screen)
+
+
+@pytest.mark.parametrize("kind", ["Reduce-scatter", "All-to-all", "Collective-permute"])
+def test_a_kind_without_a_published_run_has_no_range(data_folder, kind):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    code = link.encode(parse_experiment(asked))
+    screen = opened("collectives", experiment=code, kind=kind)
+    assert " to " not in figures(screen)["Time"] and "no published run" in said(screen)
+
+
+def test_the_data_sheets_rate_on_gpus_names_the_links_that_bound_it(data_folder):
+    asked = {"workload": "collectives", "target": "gpu:h100:2x8", "mesh": {"x": 16}}
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked)))
+    body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    rate, share, over = re.search(
+        r"of ([\d.]+) GB/s by the data sheet, (\d+)% of it over NVLink at ([\d.]+) GB/s",
+        unescape(body),
+    ).groups()
+    assert float(over) == GPUS["h100"].link_bandwidth / 1e9
+    assert float(rate) * int(share) / 100 == pytest.approx(float(over), rel=0.01)
+
+
+def test_the_answer_stays_while_it_is_stored(lab):
+    asked = parse_experiment(
+        {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    )
+    before = figures(opened("collectives", experiment=link.encode(asked)))
+    run = lab.submit(asked)
+    screen = opened("collectives", run=run, experiment=link.encode(asked))
+    assert screen.button(key="measure").disabled and figures(screen) == before
+
+
+def test_the_sizes_that_are_bound_by_latency_are_named_apart_from_the_line(data_folder):
+    asked = {"workload": "collectives", "target": "gpu:h100:2x8", "mesh": {"x": 16}}
+    late, early = (
+        charts(opened("collectives", experiment=link.encode(parse_experiment(each))))[0]
+        for each in (asked, {**asked, "target": "tpu:v5e:4x4"})
+    )
+    assert [half_of(each)["is_late"] for each in (late, early)] == [True, False]
+
+
+def half_of(curve):
+    rows = [row for each in curve["layer"] for row in each["data"]["values"]]
+    return next(row for row in rows if str(row.get("label")).startswith("latency-bound"))
 
 
 def test_what_a_prediction_rests_on_is_what_the_model_assumes():

@@ -48,6 +48,8 @@ if level == course.FIRST:
         st.subheader("Next", anchor=False, width="content")
         course.key()
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
+elif words:
+    course.gallery(recipes, done)
 else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:

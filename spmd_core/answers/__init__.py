@@ -24,7 +24,12 @@ from spmd_core.answers.measuring import (
 )
 from spmd_core.answers.program_sheet import ProgramRow, programs_table, programs_words
 from spmd_core.answers.search_lines import search_lines
-from spmd_core.answers.serving_chips import enough_chips, enough_words, kinds_table
+from spmd_core.answers.serving_chips import (
+    enough_chips,
+    enough_words,
+    kinds_table,
+    narrower_weights,
+)
 from spmd_core.answers.serving_kept import (
     kept_serving,
     served_points_json,
@@ -140,6 +145,7 @@ __all__ = [
     "layout_lines",
     "load_words",
     "made_span",
+    "narrower_weights",
     "parts_table",
     "peak_bytes",
     "phases_table",

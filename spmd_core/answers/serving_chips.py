@@ -12,7 +12,7 @@ from spmd_core.answers.serving_sheet import (
     served_output,
 )
 from spmd_core.base import RequestError
-from spmd_core.search import ServingAnswer, ServingQuestion, ServingRow, serve
+from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, ServingRow, serve
 from spmd_core.sheets import Column, Sheet, Table, number, seconds, text
 from spmd_core.terms import chip_title, money_text
 
@@ -63,34 +63,43 @@ _KINDS: Sheet[ServedKind] = Sheet(
 )
 
 
-_DOUBLED = 5  # times at most
-
-
 def enough_chips(
     answer: ServingAnswer, answered: Callable[[ServingQuestion], ServingAnswer] = serve
 ) -> ServingAnswer | None:
     """Returns the answer of the first of twice, four times and so on as many chips that hold the load;
     None where none of these does, or those of the question do.
     """
-    question, row = answer.question, answer.emptiest
-    if answer.lead or row is None:
+    if answer.lead:
         return None
-    kind = row.plan.topology.chip.generation
-    most = max(each.chips for each in question.topologies if each.chip.generation == kind)
-    priced = tuple(each for each in question.price if each[0] == kind)
-    for power in range(1, _DOUBLED + 1):
+    for more in answer.doubled():
         with suppress(RequestError):
-            more = replace(question, chips=(f"{kind}:{most << power}",), price=priced)
             held = answered(more)
             if held.best and held.best.served and not held.best.served.waiting:
                 return held
     return None
 
 
+def narrower_weights(
+    answer: ServingAnswer, answered: Callable[[ServingQuestion], ServingAnswer] = serve
+) -> ServingAnswer | None:
+    """Returns the answer on the same chips with weights in the first dtype in which they hold the load;
+    None where there is none, or those of the question do.
+    """
+    for dtype in () if answer.lead else answer.narrower():
+        with suppress(RequestError):
+            held = answered(replace(answer.question, weights_dtypes=(dtype,)))
+            if held.best and held.best.served and not held.best.served.waiting:
+                return held
+    return None
+
+
 def enough_words(held: ServingAnswer) -> str:
-    """Returns the sharding that serves on enough chips, and its output, in a sentence."""
+    """Returns the sharding that holds the load, and its output, in a sentence."""
     row = held.best
     assert row is not None
+    if row.plan.weights_dtype != SERVING_FORM["weights_dtype"]:
+        fits = f"Fits with weights in {row.plan.weights_dtype} on"
+        return f"{fits} {served_chips(row.plan)}: {served_mesh(row)}, {served_output(row)}."
     return f"Fits on {served_chips(row.plan)}: {served_mesh(row)}, {served_output(row)}."
 
 

@@ -47,6 +47,7 @@ _LIMITS_KEPT = {
     "misses tpot": "misses time per token",
 }
 _MOST_REASONS = 6
+_SEEN = 0.005  # of a step: a shorter part is not named
 _MOST_WAITING = 3  # named of those whose requests wait
 _BEATS = 1.01  # of the tokens of a row: more than an even point
 
@@ -143,16 +144,18 @@ def _not_kept(answer: ServingAnswer) -> str:
 
 
 def _not_held(answer: ServingAnswer) -> str:
-    row, fix = answer.emptiest, ["more chips"]
+    row = answer.emptiest
+    fix = ["more chips"] if answer.would_fit_on_more() else []
     if narrower := answer.narrower():
         fix.append(f"weights in {listed(narrower, 'or')}")
     what, pool = "one request of these lengths", row.pool if row else None
     if row and pool and pool.cache <= 0:
         held, room = bytes_text(pool.weights), bytes_text(max(0.0, pool.weights + pool.cache))
-        what = f"the weights of this model in {row.plan.weights_dtype}, {held} of {room} a device"
+        what = f"the {row.plan.weights_dtype} weights, {held} a device, in {room} of its "
+        what += bytes_text(pool.capacity)
     elif len(fix) == 1:
         fix.append("shorter requests")
-    return f"Nothing here holds {what}: use {listed(fix, 'or')}."
+    return f"Nothing here holds {what}: use {listed(fix or ['other chips'], 'or')}."
 
 
 def _takes(question: ServingQuestion, served: Served) -> str:
@@ -290,7 +293,6 @@ def serving_figures(row: ServingRow, load: ServingLoad) -> tuple[Figure, ...]:
     cost = row.per_million()
     paid = f"{money_text(cost)} a million" if cost is not None else ""
     made = " to ".join(number_text(row.per_chip * times) for times in served.output_times(load))
-    share = served.step.parts[served.step.binds] / served.step.seconds
     return (
         Figure("Chips", count_text(row.chips), plan.topology.name.removeprefix("gpu:")),
         Figure("Mesh", served_mesh(row), dtypes),
@@ -298,8 +300,19 @@ def serving_figures(row: ServingRow, load: ServingLoad) -> tuple[Figure, ...]:
         Figure(
             "Tokens/s per chip", number_text(row.per_chip), "; ".join(filter(None, (made, paid)))
         ),
-        Figure("Largest part", PART_NAMES[served.step.binds], f"{share:.0%} of a decode step"),
+        step_figure(served),
     )
+
+
+def step_figure(served: Served) -> Figure:
+    """Returns the seconds of a decode step, and those of its parts, which add up to it."""
+    parts = sorted(served.step.parts.items(), key=lambda each: -each[1])
+    seen = [
+        f"{PART_NAMES[name]} {seconds_text(each)}"
+        for name, each in parts
+        if each >= _SEEN * served.step.seconds
+    ]
+    return Figure("Decode step", seconds_text(served.step.seconds), listed(seen))
 
 
 class _Marked(NamedTuple):
@@ -446,18 +459,38 @@ def serving_assumptions(row: ServingRow) -> tuple[str, ...]:
     ) * bool(engine.step_bytes)
     lines = [f"{pages} {engine.pool_share:.0%} of the memory beside the weights{step}."]
     if served is not None:
-        share = served.step.parts["cache"] / served.step.seconds
+        step, more = served.step, served.tpot_s - served.step.seconds
+        beside = f", which is {seconds_text(more)} more a token" * (more > 0)
         lines += [
-            f"Prompts run in chunks of {served.chunk:,} tokens, beside the requests that decode.",
-            f"Kernels of paged attention have no cost of their own: reading the cache is {share:.0%} "
-            f"of a step, at {engine.cache_share:.0%} of the peak rate.",
+            f"Prompts run in chunks of {served.chunk:,} tokens, beside the requests that decode{beside}.",
+            *_reading(row, served),
         ]
+        if not row.plan.topology.chip.is_gpu:
+            lines.append("Each sequence and each page of the cache begins with a delay of its own.")
+    if row.compiled:
+        lines.append(
+            "The compiled step is XLA's program beside a contiguous cache. The engine's steps count "
+            "as many times as long as estimated."
+        )
     return (
         *lines,
         "Tokenizing, the network, shared prefixes and a draft model's time are left out.",
         "A mesh shards the weights over data times tensor; 2 × is two replicas, each with all of them.",
         "Only published runs judge these times: on v6e and TPU7x.",
     )
+
+
+def _reading(row: ServingRow, served: Served) -> Iterator[str]:
+    """Yields for each part that reads memory its bytes, their time at the peak rate, and its own."""
+    rate, step = row.plan.topology.chip.device_hbm_bandwidth, served.step
+    for name, nbytes in step.read.items():
+        least, part = nbytes / rate, step.parts[name]
+        if least and part:
+            yield (
+                f"{PART_NAMES[name].capitalize()} takes {seconds_text(part)} of a decode step: "
+                f"{bytes_text(round(nbytes))} at {rate / 1e9:,.0f} GB/s take {seconds_text(least)}, "
+                f"{least / part:.0%} of that rate is expected."
+            )
 
 
 def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
@@ -481,9 +514,8 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
 def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:
     """Returns the seconds of each decode step that is compiled, as sentences."""
     return tuple(
-        f"{_on(row)}: a decode step alone takes {seconds_text(step.seconds)} compiled, "
-        f"{seconds_text(step.estimate)} estimated: {step.seconds / step.estimate:.2f} times. "
-        "Time per token is of the engine with prompts, and counts as many times as long."
+        f"{_on(row)}: XLA's program of a decode step takes {seconds_text(step.seconds)} compiled, "
+        f"{seconds_text(step.estimate)} estimated, {step.seconds / step.estimate:.2f} times as long."
         if step.fits
         else f"{_on(row)}: does not fit, its step takes {bytes_text(step.peak or 0)}."
         for row in answer.rows

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from spmd_core.base import RequestError, refuse
@@ -19,6 +20,7 @@ from spmd_core.time import (
 )
 
 _LARGEST = 128  # devices of a replica
+_DOUBLED = 5  # times at most
 _AT_ONCE = (1, 4, 16, 64, 256)  # of the table by concurrency
 _LENGTHS = ((1024, 1024), (8192, 1024))  # of the same, beside those of the question
 # requests that are simulated at most, about 8 us each, as many as the steps of a plan take, and of those
@@ -137,6 +139,28 @@ class ServingAnswer:
         """The row whose weights leave the most of a device, or exceed it by the least."""
         rows = [row for row in self.rows if row.pool]
         return max(rows, key=lambda row: row.pool.cache if row.pool else 0.0, default=None)
+
+    def would_fit_on_more(self) -> bool:
+        """Returns True if twice, four times and so on as many chips hold a request: a model's weights
+        are sharded over no more than its heads and experts, and over one host of GPUs, divide.
+        """
+        for more in self.doubled():
+            with suppress(RequestError):
+                if any(_holds(plan, more.load.longest) for plan in plans_of(more)):
+                    return True
+        return False
+
+    def doubled(self) -> Iterator[ServingQuestion]:
+        """Yields the question on twice, four times and so on as many chips of its fullest kind."""
+        question, row = self.question, self.emptiest
+        if row is None:
+            return
+        kind = row.plan.topology.chip.generation
+        most = max(each.chips for each in question.topologies if each.chip.generation == kind)
+        priced = tuple(each for each in question.price if each[0] == kind)
+        for power in range(1, _DOUBLED + 1):
+            with suppress(RequestError):
+                yield replace(question, chips=(f"{kind}:{most << power}",), price=priced)
 
     def narrower(self) -> tuple[str, ...]:
         """Returns the other dtypes of weights in which the chips and meshes of rows hold a request."""

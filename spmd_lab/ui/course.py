@@ -13,7 +13,7 @@ import streamlit as st
 from spmd_core.base import capital, mesh_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.plan import Plan, remat_words
-from spmd_core.recipes import FEATURED, RECIPES, Recipe, recipe_of, variations
+from spmd_core.recipes import FEATURED, RECIPES, Recipe, groups, recipe_of, variations
 from spmd_core.script import program_text
 from spmd_core.terms import chip_title
 from spmd_core.time import estimate_step
@@ -36,6 +36,7 @@ _ACROSS = 4  # cards in a row
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
+    "ragged": "mixture of experts",  # whose tokens are dispatched in ragged groups
     "reducescatter": "fsdp",  # which scatters the sums of gradients
     "psumscatter": "fsdp",
     "ring": "sequence",
@@ -50,7 +51,7 @@ _SKIPPED = re.compile(
 )
 
 
-# screens outside of the course: a label, and words of a search that lead there; by default the first
+# screens outside of the course: a label, and words of a search that lead there
 _ELSEWHERE = {
     "programs": (
         "Open your own jax.export file on Programs",
@@ -87,15 +88,18 @@ def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
 
 
 def elsewhere(words: str, of_level: str) -> None:
-    """Draws that no recipe has these words, and the screens outside of the course: the one that they
-    ask for as the main thing to press.
+    """Draws that no recipe has these words, and the screens outside of the course that they ask for;
+    where there are none, what recipes are about.
     """
-    st.markdown(plain(f"No recipe{of_level} has the words “{words}”. Not in the course, but here:"))
-    asked = (screen for screen, (_, asks) in _ELSEWHERE.items() if asks.search(words.lower()))
-    first = next(asked, next(iter(_ELSEWHERE)))
+    none = f"No recipe{of_level} has the words “{words}”."
+    asked = [screen for screen, (_, asks) in _ELSEWHERE.items() if asks.search(words.lower())]
+    if not asked:
+        st.markdown(plain(f"{none} Recipes are about: {', '.join(groups())}."))
+        return
+    st.markdown(plain(f"{none} Not in the course, but here:"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for screen in sorted(_ELSEWHERE, key=lambda each: each != first):
-            rank = "main" if screen == first else "side"
+        for screen in asked:
+            rank = "main" if screen == asked[0] else "side"
             with st.container(key=f"{rank}-link-{screen}", width="content"):
                 st.page_link(f"pages/{screen}.py", label=f"**{plain(_ELSEWHERE[screen][0])}**")
 

@@ -131,8 +131,8 @@ def test_what_no_pool_holds_is_said():
     weights = none.rows[0].pool
     room = bytes_text(weights.weights + weights.cache)
     assert serving_headline(none) == (
-        f"Nothing here holds the weights of this model in bf16, {bytes_text(weights.weights)} of "
-        f"{room} a device: use more chips."
+        f"Nothing here holds the bf16 weights, {bytes_text(weights.weights)} a device, in {room} "
+        f"of its {bytes_text(weights.capacity)}: use more chips."
     )
     long = replace(LOAD, input=Lengths(20000, 20000), output=Lengths(20000, 20000), concurrency=1)
     full = replace(ASKED, model="qwen3-14b", chips=("v6e:1",), ttft_s=None, load=long)
@@ -221,7 +221,7 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
     assert [cell.text for cell in table.column("")].count("best") == 1
     assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
     titles = [each.title for each in serving_figures(answer.best, answer.question.load)]
-    assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Largest part"]
+    assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Decode step"]
 
 
 def test_the_json_has_every_key_of_the_contract(answer):

@@ -1,8 +1,8 @@
 """How long one step of serving takes: so many requests decode, and a chunk of prompts beside them."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from spmd_core.facts import Estimate
@@ -73,10 +73,13 @@ class StepLoad:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of a step by part, as `PARTS`, and the least that it could take."""
+    """Seconds of a step by part, as `PARTS`, and the least that it could take; the bytes of a device
+    that its parts read.
+    """
 
     parts: dict[str, float]
     least: float
+    read: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -91,7 +94,8 @@ class StepTime:
     def scaled(self, times: float) -> "StepTime":
         """Returns the same with all seconds times that, together no less than the least."""
         times = max(times, self.least / self.seconds)
-        return StepTime({name: times * each for name, each in self.parts.items()}, self.least)
+        parts = {name: times * each for name, each in self.parts.items()}
+        return StepTime(parts, self.least, self.read)
 
     @property
     def estimate(self) -> Estimate:
@@ -139,7 +143,8 @@ def step_time(plan: ServedPlan, load: StepLoad) -> StepTime:
     parts["collectives"] = passing_s(plan, of_all, late, "engine")
     parts["collectives"] += min(passing_s(plan, each, late, "engine") for each in of_experts)
     parts["dispatch"] = _dispatch_s(plan, tokens)
-    return StepTime(parts, (touched + read) / plan.topology.chip.device_hbm_bandwidth)
+    least = (touched + read) / plan.topology.chip.device_hbm_bandwidth
+    return StepTime(parts, least, {"weights": touched, "cache": read})
 
 
 def cache_s(plan: ServedPlan, decoding: int, context: float) -> float:

@@ -32,7 +32,7 @@ from spmd_lab.ui.charts.base import (
 from spmd_lab.ui.charts.colors import BEST, OTHER
 from spmd_lab.ui.markdown import plain
 
-_FRONT, _OWN, _OTHERS = "frontier", "the answer's sharding", "other shardings"
+_FRONT, _OWN, _OTHERS = "most with any number at once", "the answer's sharding", "other shardings"
 # the frontier is wide, and paler than the curves over it
 _LOOKS = {_FRONT: "light-dark(#c3d6f3, #2d4a75)", _OWN: BEST, _OTHERS: OTHER}
 _LEGEND = TOP | {
@@ -58,6 +58,10 @@ _WIDTHS = ((0.19, "containerSize()[0] > 620"), (0.56, "containerSize()[0] <= 620
 _HIGH = 0.09  # of the height
 _NEAR = 0.06  # of the width: how far from its stretch of the frontier a name may be
 _LOW = 0.1  # least share of the height at which a number of requests is beside the answer's curve
+_MOST = {"type": "rule", "strokeDash": [3, 3], "color": BEST}
+_MOST_NAME = {"type": "text", "align": "right", "dx": -4, "dy": -7, "color": BEST} | {
+    "opacity": {"expr": "containerSize()[0] > 620 ? 1 : 0"}
+}
 _LIMIT = {"type": "rule", "strokeDash": [4, 4], "color": QUIET}
 _LIMIT_NAME = {"type": "text", "align": "left", "dx": 5, "dy": 8, "color": QUIET}
 
@@ -172,12 +176,27 @@ def _chart(
         layer(of_own, _LINE | {"strokeWidth": 2.5}, **looks),
         layer(seen, _POINT | {"size": 26, "color": BEST}, **at, tooltip=tips),
         layer(dots, _POINT | {"size": 70, "opacity": 1}, **at, color=color, tooltip=tips),
+        *_most(dots, here, x, y),
         *_limit(answer, x),
         *_picked(answer, here, x, y),
         *_counts(of_own, here, x, y),
         *_names(answer, here, front, x, y),
     ]
     return layered(layers, 380)
+
+
+def _most(dots: Sequence[Spec], here: Spec, x: Spec, y: Spec) -> Iterator[Spec]:
+    """The height of the answer across the chart, where all others with as many requests are below it:
+    the frontier is of any number of requests.
+    """
+    others = [row["rate"] for row in dots if row["kind"] == _OTHERS]
+    if not others or max(others) > here["rate"]:
+        return
+    row = here | {"count": f"most with {here['count']} at once: all dots are below"}
+    yield layer([row], _MOST, y=y)
+    at = {"x": {"value": {"expr": "width"}}, "y": y, "text": {"field": "count"}}
+    for looks in (_MOST_NAME | _HALO, _MOST_NAME):
+        yield layer([row], looks, **at)
 
 
 def _axes(answer: ServingAnswer, rows: Sequence[Spec]) -> tuple[Spec, Spec]:

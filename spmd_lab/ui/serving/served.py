@@ -1,7 +1,7 @@
 """Predict's mode for serving: the question in five fields, its answer, a picture, tables."""
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 
 import streamlit as st
@@ -18,6 +18,7 @@ from spmd_core.answers import (
     enough_chips,
     enough_words,
     kinds_table,
+    narrower_weights,
     served_chips,
     serving_assumptions,
     serving_figures,
@@ -39,6 +40,7 @@ from spmd_core.search import (
     read_serving,
     serve,
     splits,
+    with_compiled,
 )
 from spmd_core.surveys import not_settled_words
 from spmd_core.sweeps import decode_points, with_steps
@@ -126,7 +128,7 @@ def show(share: DeltaGenerator) -> None:
             _headline(answer)
         frontier.draw(answer, _answered, _ask, shown)
     _details(answer)
-    varied.draw(question, _answered, SCREEN)
+    varied.draw(question, partial(_answered_as, answer), SCREEN)
     with kept:
         file = varied.outputs(answer)
     links.share_box(share, SCREEN, file=file)
@@ -146,6 +148,12 @@ def _chips_words(question: ServingQuestion) -> str:
 
 
 _answered = lru_cache(maxsize=32)(serve)
+
+
+def _answered_as(known: ServingAnswer, asked: ServingQuestion) -> ServingAnswer:
+    """Returns the answer to another question, by the steps that are compiled of what is `known`."""
+    steps = {row.plan: row.compiled for row in known.rows if row.compiled}
+    return with_compiled(_answered(asked), steps)
 
 
 def _in_words(sentence: str) -> str:
@@ -240,23 +248,32 @@ def _headline(answer: ServingAnswer) -> None:
 
 
 def _none_holds(answer: ServingAnswer, headline: str) -> None:
-    """Draws that no sharding holds a request, and a button that serves on chips that do."""
+    """Draws that no sharding holds a request, and buttons that serve on chips, or with weights, that
+    do.
+    """
     cards.headline(f":red[{headline}]", "Estimated")
-    if (held := enough_chips(answer, _answered)) is None or held.best is None:
-        return
+    if row := answer.emptiest:  # what an engine leaves them of a device
+        st.caption(plain(serving_assumptions(row)[0]))
+    more, fewer = enough_chips(answer, _answered), narrower_weights(answer, _answered)
+    if more and more.best:
+        where = served_chips(more.best.plan)
+        _way_out(more, f"Serve on {where}", "more-chips", "chips", more.question.chips[0])
+    if fewer and fewer.best:
+        dtype = fewer.best.plan.weights_dtype
+        _way_out(fewer, f"Serve with {dtype} weights", "narrower", "weights_dtype", dtype)
+
+
+def _way_out(held: ServingAnswer, label: str, key: str, name: str, text: str) -> None:
+    """Draws an answer that holds the load, and a button that gives the question its field."""
     st.markdown(f":material/lightbulb: **{plain(enough_words(held))}**")
     st.button(
-        f"Serve on {plain(served_chips(held.best.plan))}",
+        plain(label),
         type="primary",
-        key="serving:more-chips",
+        key=f"serving:{key}",
         icon=":material/arrow_forward:",
-        on_click=_use_chips,
-        args=(held.question.chips[0],),
+        on_click=st.session_state.update,
+        args=({state.key(SCREEN, f"serve.{name}"): text},),
     )
-
-
-def _use_chips(chips: str) -> None:
-    st.session_state[state.key(SCREEN, "serve.chips")] = chips
 
 
 def _of(question: ServingQuestion, lead: ServingRow, free: float) -> Iterator[Figure]:

@@ -16,10 +16,11 @@ from spmd_core.answers import (
     serving_headline,
     serving_table,
 )
-from spmd_core.base import bytes_text, seconds_text, span_text
+from spmd_core.base import bytes_text, number_text, seconds_text, span_text
 from spmd_core.search import frontier, read_serving, serve, serving_curves
 from spmd_core.sweeps import decode_points, served_points, with_steps
 from spmd_core.sweeps.curves import Numbers
+from spmd_lab.ui.serving import served as served_screen
 from spmd_lab.ui.serving.frontier import placed
 from tests.ui import errors, opened
 
@@ -147,6 +148,10 @@ def test_memory_is_what_weights_and_the_requests_that_run_take(data_folder):
     parts = lead.pool.weights, lead.cache_used, reserved
     assert widths == pytest.approx([100 * part / capacity for part in parts], abs=0.1)
     assert f">{bytes_text(lead.pool.cache - lead.cache_used)}<" in shown
+    step = lead.served.step
+    parts = re.search(r">Decode step<.*?</b>(.*?)</small>", shown)[1]
+    seconds = [float(each) for each in re.findall(r"([\d.]+) ms", parts)]
+    assert sum(seconds) == pytest.approx(1e3 * step.seconds, rel=0.01), "its parts add up to it"
     assert "Ranked by" not in shown, "the headline names it"
 
 
@@ -258,7 +263,7 @@ def test_assumptions_are_those_of_the_command(data_folder):
     lead = answer(**asked).best
     shown = plain("\n".join(each.value for each in screen.markdown))
     assert all(each in shown for each in serving_assumptions(lead))
-    assert "Kernels of paged attention have no cost of their own" in shown
+    assert "Reading weights takes " in shown
 
 
 def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_folder):
@@ -275,6 +280,56 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
     for step, said in zip(compiled, compiled_steps(changed), strict=True):
         assert f"9 s compiled, {seconds_text(step.estimate)} estimated" in said
     assert with_steps(found, points, [None] * 3) is found and compiled_steps(found) == ()
+
+
+def test_a_compiled_step_is_in_a_sweep_of_the_same_case_too(data_folder, monkeypatch):
+    found = answer()
+    points = decode_points(found, 3)
+    changed = with_steps(found, points, [Numbers(True, step_s=9.0, peak_bytes=1)] * 3)
+    monkeypatch.setattr(served_screen, "_compiled", lambda _: changed)
+    screen = opened("predict", show="serving", sweep="concurrency=64")
+    table = next(each.value for each in screen.table if "Value" in each.value.columns)
+    cell = plain(str(table["Tokens/s per chip"].iloc[0]))
+    assert cell == number_text(changed.lead.per_chip) != number_text(found.lead.per_chip)
+
+
+@pytest.mark.parametrize("chips", ["v6e:..16", "tpu7x:4", "h100:8"])
+def test_reading_takes_its_bytes_at_the_share_of_the_peak_rate(chips):
+    lead = answer(chips=chips).lead
+    rate, step = lead.plan.topology.chip.device_hbm_bandwidth, lead.served.step
+    lines = [each for each in serving_assumptions(lead) if " of that rate is expected" in each]
+    assert len(lines) == 2
+    for line, name in zip(lines, ("weights", "cache"), strict=True):
+        assert line.startswith(f"Reading {name} takes {seconds_text(step.parts[name])}")
+        share = int(re.search(r"(\d+)% of that rate", line)[1])
+        assert share == round(100 * step.read[name] / rate / step.parts[name])
+        assert 0 < share <= 100
+
+
+def test_the_answer_is_marked_above_all_others_with_as_many_requests(data_folder):
+    layers = layers_of(opened("predict", show="serving"))
+    rows = [row for each in layers for row in each["data"]["values"]]
+    (most,) = {row["rate"] for row in rows if str(row.get("count")).startswith("most with 64")}
+    dots = [
+        row for row in rows if row.get("count") == "64" and row.get("kind") == "other shardings"
+    ]
+    assert dots and max(row["rate"] for row in dots) <= most
+
+
+def test_memory_that_is_short_is_named_beside_all_of_a_device(data_folder):
+    found = answer(chips="v5e:1")
+    pool = found.emptiest.pool
+    said = serving_headline(found)
+    assert f"{bytes_text(pool.weights)} a device" in said and bytes_text(pool.capacity) in said
+    assert bytes_text(pool.weights + pool.cache) in said and "use more chips" in said
+
+
+def test_where_no_number_of_chips_helps_a_press_takes_narrower_weights(data_folder):
+    asked = {"model": "llama-3.1-405b", "chips": "h100:8"}
+    assert "more chips" not in serving_headline(answer(**asked))
+    screen = opened("predict", show="serving", **asked)
+    screen.button(key="serving:narrower").click().run()
+    assert not screen.exception and "Nothing here holds" not in headline(screen)
 
 
 def test_loads_say_how_many_requests_wait(data_folder):

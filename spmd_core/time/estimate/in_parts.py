@@ -258,7 +258,8 @@ def _microbatch(one: Plan, again: frozenset[str] | None) -> _Microbatch:
     shapes, memory = shapes_under(_shapes(one.basis), one), memory_of_a_pass(one)
     parts = step_parts(shapes, recomputed(one) if again is None else again)
     work, rest = parts.work, [each for each in parts.moved if not is_of_update(each.name)]
-    waits = replace(parts, moved=rest).exposed(memory.host).seconds
+    apart = parts if len(rest) == len(parts.moved) else replace(parts, moved=rest)
+    waits = apart.exposed(memory.host).seconds
     passes = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     forward = work.forward.seconds * (1 + waits / passes)
     weights = work.backward.matmul / 2

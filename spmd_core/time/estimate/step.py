@@ -18,7 +18,7 @@ from spmd_core.facts import (
     StoredFact,
 )
 from spmd_core.machine import Gpu
-from spmd_core.plan import Plan
+from spmd_core.plan import ModelSize, Plan
 from spmd_core.program import generic
 from spmd_core.time.cost.constants import (
     KERNEL_HIGH,
@@ -210,7 +210,11 @@ def _waits(parts: StepParts) -> tuple[float, ...]:
     beside the work it may hide under.
     """
     shapes, work, moved = parts.shapes, parts.work, parts.moved
-    passes = [_passes(each, work) for each in moved]
+    gathers, sums, others = _passes(work)
+    passes = [
+        gathers if each.name.startswith("gather ") else sums if each.op_name == GRADIENT else others
+        for each in moved
+    ]
     beside = [
         (each.seconds * each.count, own)
         for each, own in zip(moved, passes, strict=True)
@@ -242,6 +246,15 @@ def _loops(shapes: Shapes, work: StepWork) -> list[tuple[float, tuple[float, ...
     """(share of all layers' weights, seconds that hide transfers of each pass) of every block that is
     repeated: what one sends hides under its own work alone.
     """
+    return [
+        (part, tuple(sum(times * work.hiding[layer][way] for layer in layers) for way in range(3)))
+        for part, layers, times in _blocks(shapes)
+    ]
+
+
+@lru_cache(maxsize=16)
+def _blocks(shapes: Shapes) -> tuple[tuple[float, Sequence[ModelSize], int], ...]:
+    """(share of all layers' weights, its layers, how many there are) of every block."""
     nbytes = {layer.size: layer.layer_weight_bytes for layer, _ in shapes.layers}
     size = shapes.size
     blocks = [
@@ -249,26 +262,21 @@ def _loops(shapes: Shapes, work: StepWork) -> list[tuple[float, tuple[float, ...
         for kinds, times in (*size.stages, (size.kinds[-1:], size.mtp_layers))
     ]
     total = sum(times * nbytes[layer] for layers, times in blocks for layer in layers)
-    return [
-        (
-            sum(times * nbytes[layer] for layer in layers) / total,
-            tuple(sum(times * work.hiding[layer][way] for layer in layers) for way in range(3)),
-        )
+    return tuple(
+        (sum(times * nbytes[layer] for layer in layers) / total, layers, times)
         for layers, times in blocks
-    ]
+    )
 
 
-def _passes(each: StepTransfer, work: StepWork) -> tuple[float, float, float]:
+def _passes(work: StepWork) -> tuple[tuple[float, float, float], ...]:
     """Returns the parts of a transfer that the forward pass sends, what is computed again, and the
     backward pass: of weights' gathers half, and of the other half what is needed to compute again;
     of gradients nothing before the backward pass; of others by the work of the passes.
     """
-    if each.name.startswith("gather "):
-        again = min(1.0, work.recomputed.matmul / work.forward.matmul)
-        return 0.5, again / 2, (1 - again) / 2
+    again = min(1.0, work.recomputed.matmul / work.forward.matmul)
     total = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
-    first = 0.0 if each.op_name == GRADIENT else work.forward.seconds / total
-    return first, 0.0, 1 - first
+    first = work.forward.seconds / total
+    return (0.5, again / 2, (1 - again) / 2), (0.0, 0.0, 1.0), (first, 0.0, 1 - first)
 
 
 def _at_ends(shapes: Shapes) -> float:

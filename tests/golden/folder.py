@@ -13,13 +13,13 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import spmd_lab.ui.lab
 from spmd_core.lab import Lab
 from spmd_core.lab.supervisor.partitioning import Partitioning
 from tests.golden.runs import PACKED
+from tests.labs import partitioned_once
 from tests.ui import forget
 
 _ENVIRONMENT = {
@@ -37,15 +37,6 @@ _simulate = cache(_serving.simulate)
 _models = import_module("spmd_core.search.models")
 _every = _models.candidates
 _found = cache(lambda question: tuple(_every(question)))
-_answer, _answers = Partitioning._answer, dict[tuple[object, ...], Any]()
-
-
-def _answered(process: Partitioning, question: Any) -> Any:
-    """What a process that partitions answered this question, in whichever folder it was asked."""
-    key = question.experiment.id, question.strategy, process._is_quick
-    if key not in _answers:
-        _answers[key] = _answer(process, question)
-    return _answers[key]
 
 
 @contextlib.contextmanager
@@ -61,7 +52,7 @@ def opened(folder: Path) -> Iterator[Lab]:
         mock.patch("spmd_core.lab.lab.RESULTS_KEPT", _RESULTS),
         mock.patch.object(_serving, "simulate", _simulate),
         mock.patch.object(_models, "candidates", lambda question, *_: _found(question)),
-        mock.patch.object(Partitioning, "_answer", _answered),
+        mock.patch.object(Partitioning, "_answer", partitioned_once),
         mock.patch.object(Lab, "what_if_now", Lab.what_if),  # waits for the compiler
         mock.patch.object(Lab, "is_partitioned", lambda *_, **__: True),  # nobody edits
     ):

@@ -412,6 +412,7 @@ def test_a_link_meets_a_process_that_propagates_and_nothing_is_compiled(screen):
     assert not figures(screen).startswith("Peak memory")
 
 
+@pytest.mark.usefixtures("partitions_anew")
 def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_after(screen):
     button(screen, "Try an example").click().run()
     assert figures(screen) == "Peak memory per device … being compared", "the one quantity"

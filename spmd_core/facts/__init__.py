@@ -16,6 +16,8 @@ from spmd_core.facts.collective import (
 from spmd_core.facts.prediction import (
     PROGRAM,
     RINGS,
+    SAME_ESTIMATE,
+    SAME_PEAK,
     SAME_PROGRAM,
     Binds,
     Bounds,
@@ -79,6 +81,8 @@ __all__ = [
     "PLACEMENT",
     "PROGRAM",
     "RINGS",
+    "SAME_ESTIMATE",
+    "SAME_PEAK",
     "SAME_PROGRAM",
     "STEP_TIME",
     "SURE_PROCESSES",

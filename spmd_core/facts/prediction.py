@@ -13,6 +13,8 @@ Fits = Literal["yes", "likely", "unlikely", "no"]  # by the interval of an estim
 Binds = Literal["compute", "memory", "interconnect", "host", "data centre network"]
 
 SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the same
+# of a peak and of an estimate: the same program compiled twice differs by less
+SAME_PEAK, SAME_ESTIMATE = 0.01, 0.02
 RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
 
 

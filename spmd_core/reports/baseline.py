@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, ValidationError, model_validator
 
 from spmd_core.base import Frozen, RequestError, bytes_text, refuse, seconds_text, shorten
-from spmd_core.facts import Prediction
+from spmd_core.facts import SAME_ESTIMATE, SAME_PEAK, Prediction
 from spmd_core.plan import Plan
 from spmd_core.workloads import parse_plan
 
@@ -24,9 +24,6 @@ class Baseline(Frozen):
     """
 
     MAX_BYTES: ClassVar = 2**20  # of a file; those that are written have a few kilobytes
-    # of the peak: the same program compiled twice differs by less
-    MEMORY_TOLERANCE: ClassVar = 0.01
-    TIME_TOLERANCE: ClassVar = 0.02  # of the estimate
 
     baseline: Literal[1] = VERSION
     plan: Plan
@@ -99,13 +96,13 @@ class Baseline(Frozen):
         if self.fits != now.fits:
             listed.append(f"it {'fits now' if now.fits else 'does not fit any more'}")
         listed += _collective_changes(self, now)
-        if self.peak and now.peak and abs(now.peak - self.peak) > self.MEMORY_TOLERANCE * self.peak:
+        if self.peak and now.peak and abs(now.peak - self.peak) > SAME_PEAK * self.peak:
             listed.append(
                 f"peak memory went from {bytes_text(self.peak)} to {bytes_text(now.peak)}"
             )
             listed += _buffer_changes(self.buffers, now.buffers)
         old, new = self.estimate_s, now.estimate_s
-        if old and new and abs(new - old) > self.TIME_TOLERANCE * old:
+        if old and new and abs(new - old) > SAME_ESTIMATE * old:
             listed.append(f"the estimate went from {seconds_text(old)} to {seconds_text(new)}")
         return listed
 

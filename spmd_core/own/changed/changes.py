@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import by_key, bytes_text, mesh_text, refuse, seconds_text
+from spmd_core.facts import SAME_ESTIMATE, SAME_PEAK
 from spmd_core.own.changed.changed_arrays import ArrayChange, array_changes
 from spmd_core.own.changed.golden import (
     FIELDS,
@@ -17,7 +18,6 @@ from spmd_core.own.changed.golden import (
     golden_of,
     kind_of,
 )
-from spmd_core.reports import Baseline
 from spmd_core.results import StepCollective, StepDescription
 from spmd_core.words import own_words
 
@@ -55,10 +55,10 @@ def _findings(before: StepDescription, after: StepDescription) -> Iterator[str]:
 
 def _figures(before: StepDescription, after: StepDescription) -> Iterator[str]:
     held = [each.peak_bytes for each in (before, after)]
-    if _differ(held[0], held[1], Baseline.MEMORY_TOLERANCE):
+    if _differ(held[0], held[1], SAME_PEAK):
         yield f"changed: peak was {bytes_text(held[0])}, now {bytes_text(held[1])}"
     times = [each.predicted_s and each.predicted_s.estimate for each in (before, after)]
-    if _differ(times[0], times[1], Baseline.TIME_TOLERANCE):  # pyrefly: ignore[bad-argument-type]
+    if _differ(times[0], times[1], SAME_ESTIMATE):  # pyrefly: ignore[bad-argument-type]
         yield f"changed: predicted time was {seconds_text(times[0])}, now {seconds_text(times[1])}"
 
 

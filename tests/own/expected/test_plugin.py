@@ -61,9 +61,10 @@ def project(tmp_path):
 
 def run(folder, *words):
     """pytest as its user runs it, on one CPU device."""
-    names = ("JAX_NUM_CPU_DEVICES", "XLA_FLAGS", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
+    names = ("JAX_NUM_CPU_DEVICES", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
     environ = {name: value for name, value in os.environ.items() if name not in names}
     environ |= {"PYTHONPATH": str(ROOT), "SPMD_LAB_DATA": str(folder / "data")}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' import NumPy in each process
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words],
         cwd=folder,
@@ -86,7 +87,7 @@ def test_goldens_are_written_compared_and_reviewed(project):
     assert texts[0].replace("test_abstract", "test_devices") == texts[1]
     model = project / "model.py"
     model.write_text(model.read_text().replace("    h = ", "    # a comment\n    hidden = ").replace("(h @", "(hidden @"))  # fmt: skip
-    printed = run(project, "-n", "2", "-k", "abstract or devices")
+    printed = run(project, "-p", "xdist", "-n", "2", "-k", "abstract or devices")
     assert "2 passed" in printed
     assert "test_devices.toml: moved: all-gather over fsdp" in printed
     model.write_text(model.read_text().replace('("fsdp", "tensor"), make', '("fsdp",), make'))

@@ -18,6 +18,8 @@ ASKED = [
     "--remat",
     "full",
     "--no-offload",
+    "--microbatches",
+    "1",
     "--no-compile",
 ]
 

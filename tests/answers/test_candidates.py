@@ -31,6 +31,7 @@ SPEC = {
     "strategies": ["auto"],
 }
 MODEL = {"model": "scaled:1", "chips": ["v5e:4x4"], "batch_per_device": 2, "remat": ["full"]}
+MODEL |= {"offload": False, "plan": {"microbatches": 1}}  # a small space
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,8 @@ def test_the_screen_the_terminal_and_the_report_have_the_same_cells(mixed):
 
 
 def test_steps_of_several_batches_are_compared_by_their_tokens():
-    question = read_question({**MODEL, "batch_per_device": None, "price": {"v5e": 1.2}})
+    given = {"chips": ["v5e:4"], "batch_per_device": None, "price": {"v5e": 1.2}}
+    question = read_question(MODEL | given)
     answer = Answer(question, 9, tuple(models.candidates(question)), True)
     table = ranking_table(answer, "terminal", 9)
     assert "Estimate of 1B" in table.columns and "Estimate" not in table.columns

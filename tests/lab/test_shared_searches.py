@@ -67,7 +67,7 @@ def kept(search="a", **changes):
 
 
 def test_what_is_kept_is_what_was_answered(there):
-    answer, found = searched(there, remat=["minimal", "full"])
+    answer, found = searched(there, remat=["minimal", "full"], offload=False)
     form = answer_json(answer, len(answer.ranking))
     assert found.winner.name == answer.winner.name and found.question == form["question"]
     assert (found.counts, found.pruned) == (form["counts"], form["pruned"])

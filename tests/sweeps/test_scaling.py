@@ -10,14 +10,13 @@ from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.machine import get_topology
 from spmd_core.search import SAME, policies, step_options
 from spmd_core.search.chips import named_meshes
-from spmd_core.search.neighborhood import under_options
 from spmd_core.search.question import REMATS
 from spmd_core.surveys import sweep_headline, sweep_notes
 from spmd_core.surveys.sweep.scaling import grown_most, knee
 from spmd_core.sweeps import best_mesh, parse_sweep, variants
 from spmd_core.sweeps.curves import Outcome, curves, row_json
 from spmd_core.sweeps.runs import estimated
-from spmd_core.time import estimate_step, may_pass_in_rings
+from spmd_core.time import MeshEstimates, estimate_step, may_pass_in_rings
 from spmd_core.words.predictions import share_words
 from spmd_core.workloads import parse_plan
 
@@ -42,20 +41,25 @@ def test_the_best_mesh_is_the_fastest_of_those_that_fit(target, chips, changes, 
     """Against each mesh and policy, one by one: those of a mesh are bounded before they are timed."""
     plan = parse_plan(BIG | changes)
     found = best_mesh(plan.to_json(), target, 4 * chips, remats)
+    topology = get_topology(target)
     saved = policies(REMATS, False, plan.size.gated, plan.size.post_norms) if remats else ()
-    rings = may_pass_in_rings(get_topology(target), ())
-    saved = (*saved, *under_options(saved, step_options({}, rings))) if remats else ()
+    options = step_options({}, may_pass_in_rings(topology, ())) if remats else ((),)
     ways = [{"remat": plan.remat}, *(each.fields for each in saved)]
     estimates = {}
     for mesh in named_meshes(chips, ("data", "fsdp", "sequence", "tensor"), 2):
-        for way in ways:
+        for option in options:
             with suppress(RequestError):
-                other = {"target": target, "mesh": mesh, "batch_per_device": 4, **way}
-                step = estimate_step(parse_plan(plan.to_json() | other))
-                if step.fit == "fits":
-                    estimates[mesh, str(way)] = step.predicted_s.estimate
+                other = {"target": target, "mesh": mesh, "batch_per_device": 4, **dict(option)}
+                first = parse_plan(plan.to_json() | other)
+                of_mesh = MeshEstimates(first)
+                for way in ways:
+                    one = first.model_copy(update=way)
+                    memory = of_mesh.memory(one)
+                    if memory.fits(topology.chip.capacity) == "yes":
+                        seconds = of_mesh.time(one, memory.host).estimate
+                        estimates[mesh, option, str(way)] = seconds
     best, least = found.plan, min(estimates.values())
-    assert best.mesh in {mesh for mesh, _ in estimates} and not best.offload
+    assert best.mesh in {mesh for mesh, *_ in estimates} and not best.offload
     assert estimate_step(best).fit == "fits"
     assert least <= estimate_step(best).predicted_s.estimate <= least / (1 - SAME)
     assert remats or best.remat == plan.remat

@@ -27,6 +27,7 @@ from spmd_core.sweeps import (
 )
 from spmd_core.time import estimate_step
 from spmd_core.workloads import parse_plan
+from tests.cover import whole
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 TOKENS, BATCH = 1e12, 512
@@ -123,7 +124,7 @@ def test_a_deadline_is_kept_beyond_sizes_that_are_slower_than_a_smaller_one():
     assert fewer and all(run.days.estimate > 70 for run in fewer)
 
 
-@pytest.mark.parametrize("kind", ["v5p", "h100"])
+@pytest.mark.parametrize("kind", ["v5p", pytest.param("h100", marks=whole)])
 @pytest.mark.parametrize("dollars", [4.5e5, 7e5, 2e6])
 def test_a_budget_has_the_fastest_run_that_it_pays(kind, dollars):
     """Against every number of chips: neither days nor money need be monotone."""

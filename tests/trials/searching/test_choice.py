@@ -158,6 +158,7 @@ def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed
 def test_the_best_of_another_target_stays_in_the_table():
     """A chip that is slower may cost less: only its own compiled plans rule its estimates out."""
     asked = {"model": "scaled:1", "chips": ["v5e:4", "v6e:4"], "global_batch": 16}
+    asked |= {"offload": False}
     question = read_question(asked)
     found = list(models.candidates(question))
     every = Answer(question, len(found), found, True)

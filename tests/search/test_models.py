@@ -41,8 +41,16 @@ def answer_of(**changes) -> Answer:
 
 @functools.cache
 def answered(text) -> Answer:
-    question = read_question(json.loads(text))
-    return Answer(question, space_size(question), tuple(candidates(question)), True)
+    asked = json.loads(text)
+    question = read_question(asked)
+    space = {name: each for name, each in asked.items() if name not in ("minimize", "price")}
+    return Answer(question, space_size(question), found_in(json.dumps(space)), True)
+
+
+@functools.cache
+def found_in(space) -> tuple[Candidate, ...]:
+    """Of questions that rank the same space by something else."""
+    return tuple(candidates(read_question(json.loads(space))))
 
 
 @pytest.fixture(scope="module")

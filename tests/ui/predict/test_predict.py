@@ -881,12 +881,11 @@ def test_each_axis_of_a_mesh_is_explained_beside_its_choice(opened):
     assert all(f"- {plain(line)}" in axes.help for line in AXES_LINES)
 
 
-@pytest.mark.usefixtures("every_chip")
 def test_a_change_shows_its_days_and_memory_and_is_undone(opened):
     screen = opened(experiment=link.encode(MODEL))
     assert "Before → now" not in said(screen)
     before = figures(screen)
-    press(screen, "v5p")
+    press(screen, "v6e")
     assert ["Before → now" in each.value for each in screen.toast] == [True]
     field(screen, "text_input", "Price per chip-hour ($)").set_value("4.2").run()
     days, dollars, memory = re.search(

@@ -6,6 +6,7 @@ from spmd_core.search import REMATS, SAME, models, read_array_question, read_que
 from spmd_core.sweeps import best_mesh, first_look
 from spmd_core.sweeps.first_look import MOST_LOOKED
 
+pytestmark = pytest.mark.slow
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
 ARRAYS = {
     "workload": "mlp",

@@ -7,6 +7,7 @@ from spmd_core.search import read_question
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look, none_fits
 
+pytestmark = pytest.mark.slow
 GIB = 2**30
 TOO_LARGE = [
     ("llama-3.1-70b", "v5p:8", {}),

@@ -29,6 +29,7 @@ from spmd_core.time import estimate_step
 from spmd_core.workloads import parse_plan
 from tests.cover import whole
 
+pytestmark = pytest.mark.slow
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
 TOKENS, BATCH = 1e12, 512
 COUNTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)

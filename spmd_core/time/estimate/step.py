@@ -210,11 +210,8 @@ def _waits(parts: StepParts) -> tuple[float, ...]:
     beside the work it may hide under.
     """
     shapes, work, moved = parts.shapes, parts.work, parts.moved
-    gathers, sums, others = _passes(work)
-    passes = [
-        gathers if each.name.startswith("gather ") else sums if each.op_name == GRADIENT else others
-        for each in moved
-    ]
+    ways = _ways(work)
+    passes = [_passes(each, *ways) for each in moved]
     beside = [
         (each.seconds * each.count, own)
         for each, own in zip(moved, passes, strict=True)
@@ -268,7 +265,10 @@ def _blocks(shapes: Shapes) -> tuple[tuple[float, Sequence[ModelSize], int], ...
     )
 
 
-def _passes(work: StepWork) -> tuple[tuple[float, float, float], ...]:
+_Parts = tuple[float, float, float]  # of a transfer: forward, computed again, backward
+
+
+def _ways(work: StepWork) -> tuple[_Parts, _Parts, _Parts]:
     """Returns the parts of a transfer that the forward pass sends, what is computed again, and the
     backward pass: of weights' gathers half, and of the other half what is needed to compute again;
     of gradients nothing before the backward pass; of others by the work of the passes.
@@ -277,6 +277,12 @@ def _passes(work: StepWork) -> tuple[tuple[float, float, float], ...]:
     total = work.forward.seconds + work.recomputed.seconds + work.backward.seconds
     first = work.forward.seconds / total
     return (0.5, again / 2, (1 - again) / 2), (0.0, 0.0, 1.0), (first, 0.0, 1 - first)
+
+
+def _passes(each: StepTransfer, gathers: _Parts, sums: _Parts, others: _Parts) -> _Parts:
+    if each.name.startswith("gather "):
+        return gathers
+    return sums if each.op_name == GRADIENT else others
 
 
 def _at_ends(shapes: Shapes) -> float:

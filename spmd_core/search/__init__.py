@@ -24,6 +24,7 @@ from spmd_core.search.neighborhood import (
     step_options,
 )
 from spmd_core.search.question import (
+    BATCHES,
     GOALS,
     MOST_GIB,
     REMATS,
@@ -48,6 +49,7 @@ from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with
 from spmd_core.search.standards import PIPELINE, StandardSharding
 
 __all__ = [
+    "BATCHES",
     "FEW",
     "GOALS",
     "MOST",

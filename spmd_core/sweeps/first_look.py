@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
 from spmd_core.base import RequestError, firsts_by_key
+from spmd_core.fields import Mesh
+from spmd_core.plan import Plan
 from spmd_core.search import (
-    REMATS,
     WIDE,
     Answer,
     AnyQuestion,
@@ -16,13 +16,14 @@ from spmd_core.search import (
     ModelQuestion,
     Policy,
     Space,
-    candidate_of,
     candidates_under,
     link,
     plain_candidates,
     space_size,
+    step_options,
 )
-from spmd_core.sweeps.best_mesh import best_mesh
+from spmd_core.sweeps.descent import at_batch, best_of_batch, descent, is_free, is_sure
+from spmd_core.time import may_pass_in_rings
 
 MOST_LOOKED = 300  # candidates of a target: half a second of estimates
 _MOST_TARGETS = 4  # the largest of each kind of chip
@@ -61,30 +62,58 @@ def _first_look(code: str) -> Answer | None:
 
 
 def _looked(question: ModelQuestion) -> list[Candidate]:
-    """Candidates without offloading, else with it, else of fewer sequences: the first of these with
-    one that is sure to fit, else those of which the most may.
+    """Candidates without offloading, else with it, else of fewer sequences, else in microbatches: the
+    first of these with one that is sure to fit, and what is better near the best of these, else those
+    of which the most may.
     """
     best: list[Candidate] = []
-    for batches in (_BATCHES, _FEWER) if _is_free(question) else (_BATCHES,):
+    for batches in (_BATCHES, _FEWER) if is_free(question) else (_BATCHES,):
         parts = _parts(question, batches)
         for offload in (False, True) if question.offload else (False,):
             looked = _apart(_some(part, offload) for part in parts)
-            if any(_is_sure(each) for each in looked):
-                return looked
+            if any(is_sure(each) for each in looked):
+                return _improved(question, looked)
             best = max(best, looked, key=_many)
+    parted = _apart([best, *(list(_in_microbatches(part, best)) for part in parts)])
+    if any(is_sure(each) for each in parted):
+        return _improved(question, parted)
     return best
+
+
+def _in_microbatches(question: ModelQuestion, looked: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Each mesh with as little saved as may be, under all options."""
+    (topology,) = question.topologies
+    given = dict(question.plan)
+    rings = may_pass_in_rings(topology, given.get("compiler_flags") or ())
+    tried = [Policy("full", options=each) for each in step_options(given, rings) if each]
+    for first in _firsts(looked, topology.target).values() if "full" in question.remat else ():
+        yield from candidates_under(question, first, tried)
+
+
+def _improved(question: ModelQuestion, looked: list[Candidate]) -> list[Candidate]:
+    """The candidates with what a descent from the best of each target adds, and with each mesh under
+    the policy of that: else a mesh would be behind for its policy alone.
+    """
+    if question.minimize == "memory":
+        return looked
+    more: list[list[Candidate]] = []
+    for target, first in Answer(question, len(looked), looked, False).best_by_target.items():
+        steps = [*descent(question, first)] if is_sure(first) else []
+        last = steps[-1].plan if steps else None
+        if last is not None:
+            part = at_batch(question, target, last.batch_per_device)
+            same = [e for e in looked if e.target == target and _batch(e) == last.batch_per_device]
+            same = same or _some(part, False)
+            more += [steps, same, [*_as_the_best(part, same, steps[-1:])]]
+    return _apart([looked, *more]) if more else looked
+
+
+def _batch(each: Candidate) -> float | None:
+    return each.step.of_mesh.batch_per_device if each.step else None
 
 
 def _many(looked: Sequence[Candidate]) -> tuple[int, int]:
     return sum(each.is_ranked for each in looked), len(looked)
-
-
-def _is_free(question: ModelQuestion) -> bool:
-    return question.global_batch is None and question.batch_per_device is None
-
-
-def _is_sure(each: Candidate) -> bool:
-    return each.is_ranked and each.fits == "yes"
 
 
 def _apart(parts: Iterable[Sequence[Candidate]]) -> list[Candidate]:
@@ -104,8 +133,7 @@ def _parts(question: ModelQuestion, batches: Sequence[float]) -> list[ModelQuest
     is free.
     """
     largest = {each.chip.generation: each.target for each in question.topologies}
-    is_free = _is_free(question)
-    updates = [{"batch_per_device": each} for each in batches] if is_free else [{}]
+    updates = [{"batch_per_device": each} for each in batches] if is_free(question) else [{}]
     return [
         question.model_copy(update={"chips": (target,)} | update)
         for target in list(largest.values())[:_MOST_TARGETS]
@@ -131,9 +159,7 @@ def _as_the_best(
     """Each mesh under the policy of the best plan, and under its own best policy with the options of
     that plan: without them a mesh would be behind for its options alone.
     """
-    firsts = firsts_by_key(
-        (each.mesh, each) for each in (each.step.of_mesh for each in looked if each.step)
-    )
+    firsts = _firsts(looked)
     ranked = Answer(question, len(looked), looked, False).ranking
     own = firsts_by_key(
         (each.candidate.step.of_mesh.mesh, each.candidate.step.policy)
@@ -148,20 +174,20 @@ def _as_the_best(
             yield from candidates_under(question, first, [*tried])
 
 
+def _firsts(looked: Sequence[Candidate], target: str = "") -> dict[Mesh, Plan]:
+    """The plans that are varied by policies, of each mesh one."""
+    plans = (each.step.of_mesh for each in looked if each.step)
+    return firsts_by_key((plan.mesh, plan) for plan in plans if target in ("", plan.target))
+
+
 def _best(question: ModelQuestion) -> Iterator[Candidate]:
     """The plan with the best mesh, under all options, of a question that holds nothing but a batch."""
-    is_bound = question.fixed or question.memory_bytes or question.remat != REMATS
-    batch = question.global_batch or question.batch_per_device
-    if is_bound or question.plan or batch is None:
-        return
     for topology in question.topologies:
-        form = {"model": question.model, "sequence": question.sequence}
-        total = question.global_batch or batch * topology.devices
-        with suppress(RequestError):
-            best = best_mesh(form, topology.target, total, REMATS)
-            if best.fits and (question.offload or not best.plan.offload):
-                candidate = candidate_of(question, best.plan)
-                yield from [candidate] if candidate else []
+        batch = question.batch_per_device
+        if question.global_batch:
+            batch = question.global_batch / topology.devices
+        if batch and (best := best_of_batch(question, topology.target, batch)):
+            yield best
 
 
 def _limited(listed: Callable[[Callable[[], bool]], Iterator[Candidate]]) -> list[Candidate]:

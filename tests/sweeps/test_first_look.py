@@ -2,8 +2,17 @@
 
 import pytest
 
-from spmd_core.search import REMATS, SAME, models, read_array_question, read_question
-from spmd_core.sweeps import best_mesh, first_look
+from spmd_core.search import (
+    BATCHES,
+    REMATS,
+    SAME,
+    best_neighbors,
+    candidate_of,
+    models,
+    read_array_question,
+    read_question,
+)
+from spmd_core.sweeps import TrainingQuestion, best_mesh, first_look, train, ways_out
 from spmd_core.sweeps.first_look import MOST_LOOKED
 
 pytestmark = pytest.mark.slow
@@ -74,7 +83,7 @@ def test_what_fits_only_with_offload_is_offloaded_in_a_look():
     look = first_look(read_question(question))
     assert look.winner is not None and look.winner.plan.offload
     without = first_look(read_question(question | {"offload": False}))
-    assert without.winner is None
+    assert without.winner.plan.microbatches and days(without.winner) > days(look.winner)
 
 
 def test_a_look_at_what_is_not_sure_to_fit_names_the_nearest_and_the_space():
@@ -97,3 +106,57 @@ def test_each_kind_of_chip_is_in_a_look_and_a_space_that_is_too_wide_is_not():
 def test_a_computation_has_a_look_too(dims):
     look = first_look(read_array_question(ARRAYS | {"dims": dims}))
     assert look.winner is not None and look.counts["measured"] == look.counts["compiled"] == 0
+
+
+def days(each):
+    return 1e12 / 86400 * each.seconds / each.tokens
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "chips"),
+    [
+        ("llama-3.1-70b", "v5e", 128),
+        ("llama-3.1-8b", "v5e", 256),
+        ("llama-3.1-8b", "v5p", 8),
+        ("mixtral-8x7b", "v5e", 128),
+    ],
+)
+def test_a_look_is_no_slower_than_the_plan_of_a_training_run_on_the_same_chips(model, kind, chips):
+    """Of plans that are sure to fit: with the batch of a training run, else with fewer tokens a step."""
+    form = {"model": model, "sequence": 8192}
+    asked = TrainingQuestion(form, 1e12, 512, (kind,), chips)
+    (row,) = train(asked).rows
+    ways = () if row.is_sure else ways_out(asked, row.plan)
+    known = [row.run] * row.is_sure
+    known += [e.run for e in ways if e.is_sure and e.plan.topology == row.plan.topology]
+    look = first_look(read_question(form | {"chips": [f"{kind}:{chips}"]}))
+    assert look.winner and days(look.winner) <= min(
+        (run.days.estimate for run in known), default=1e9
+    )
+    near = best_neighbors(look.winner.plan)
+    inside = [
+        (seconds, plan)
+        for seconds, plan in near
+        if plan.batch_per_device in BATCHES and candidate_of(look.question, plan)
+    ]
+    least = look.winner.seconds / look.winner.tokens
+    assert all(seconds >= (1 - SAME) * least for seconds, _ in inside), "a descent ends there"
+
+
+def test_other_meshes_are_looked_at_under_the_policy_that_a_descent_ends_with():
+    look = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5e:256"], "sequence": 8192}))
+    policy, batch = look.winner.step.policy, look.winner.plan.batch_per_device
+    assert policy.offload, "else the look without offload has it"
+    under = {e.step.of_mesh.mesh for e in look.found if e.step and e.step.policy == policy}
+    meshes = {
+        each.step.of_mesh.mesh
+        for each in look.found
+        if each.step and each.plan.batch_per_device == batch and each.is_ranked
+    }
+    assert len(under) > 9 and meshes <= under
+
+
+def test_what_fits_only_in_microbatches_is_in_a_look_at_so_many_sequences():
+    asked = {"model": "mixtral-8x7b", "chips": ["v5e:128"], "sequence": 8192, "global_batch": 512}
+    look = first_look(read_question(asked))
+    assert look.winner and look.winner.plan.microbatches and look.winner.plan.batch == 512

@@ -74,6 +74,7 @@ from spmd_core.answers.training_sheet import (
     CONTEXT_ROWS,
     Figure,
     batch_figure,
+    batch_words,
     budget_words,
     context_headline,
     even_mark,
@@ -82,6 +83,7 @@ from spmd_core.answers.training_sheet import (
     training_headline,
     training_table,
     tried_words,
+    unpriced_words,
 )
 from spmd_core.answers.ways_out_sheet import way_words, ways_headline, ways_json, ways_table
 from spmd_core.answers.what_if import (
@@ -120,6 +122,7 @@ __all__ = [
     "WhatIf",
     "apart_headline",
     "batch_figure",
+    "batch_words",
     "beaten_words",
     "best_figures",
     "best_table",
@@ -180,6 +183,7 @@ __all__ = [
     "training_headline",
     "training_table",
     "tried_words",
+    "unpriced_words",
     "way_words",
     "ways_headline",
     "ways_json",

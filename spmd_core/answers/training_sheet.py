@@ -23,6 +23,7 @@ from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds,
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
     MAY_MISS,
+    NO_PRICE,
     ContextRow,
     TrainingAnswer,
     TrainingCost,
@@ -127,13 +128,26 @@ def _headline(answer: TrainingAnswer) -> str:
         span = between(*ends)
         kinds = listed([chip_title(row.kind) for row in answer.even])
         if not is_alike:
-            return f"{of}, cannot tell which of {kinds} is fastest: {span}."
-        return f"{of}, {kinds} are about even: {span}."
+            return f"{of}, cannot tell which of {kinds} is fastest: {span}{_doubts(answer.even)}."
+        return f"{of}, {kinds} are about even: {span}{_doubts(answer.even)}."
     if question.days is None:
         if len(answer.rows) == 1:
-            return f"{numbered(chips, 'chip')} of {name}: {takes}."
-        return f"{of}, {name} is fastest: {takes}."
+            return f"{numbered(chips, 'chip')} of {name}: {takes}{_doubts((best,))}."
+        return f"{of}, {name} is fastest: {takes}{_doubts((best,))}."
     return _within(answer, best, f", {beside}" if others else "")
+
+
+def _doubts(rows: Sequence[TrainingRow]) -> str:
+    """Returns which rows may not fit, and that their steps have other numbers of tokens."""
+    unsure = [chip_title(row.kind) for row in rows if not row.is_sure]
+    parts = []
+    if unsure:
+        every = {1: "", 2: "both "}.get(len(rows), "all ")
+        names = every if len(unsure) == len(rows) else f"{listed(unsure)} "
+        parts = [f"{names}may not fit"]
+    if len({row.plan.tokens for row in rows if row.plan}) > 1:
+        parts.append("at other tokens a step")
+    return "".join(f", {part}" for part in parts)
 
 
 def thrifty_words(row: TrainingRow) -> str:
@@ -190,6 +204,18 @@ def _not_met(answer: TrainingAnswer) -> str:
     return f"Nothing up to {most} keeps {wanted} at {at}: {fastest}{fewer}."
 
 
+def batch_words(plan: Plan, sequences: float) -> str:
+    """Returns why a step has another batch than the question's `sequences`, in a sentence; "" of the
+    same.
+    """
+    chips, asked = plan.topology.chips, int(sequences * plan.sequence)
+    if plan.tokens == asked:
+        return ""
+    is_odd = sequences % (chips // (chips & -chips)) != 0
+    why = f"{chips:,} chips do not divide these" if is_odd else "these do not fit"
+    return f"{plan.tokens:,} tokens a step in place of {asked:,}: {why}."
+
+
 def budget_words(run: TrainingCost, budget: float) -> str:
     """Returns the tokens that a budget pays for of a run that costs more, in a sentence; "" of one that
     it pays.
@@ -231,7 +257,7 @@ def tried_words(answer: TrainingAnswer) -> str:
         for row in answer.rows
         if (reason := row.refusal.partition(": ")[2])
     )
-    return " ".join(filter(None, (compared, moved, *why)))
+    return " ".join(filter(None, (compared, moved, unpriced_words(answer), *why)))
 
 
 def batch_figure(plan: Plan) -> Figure:
@@ -334,10 +360,18 @@ _SHEET: Sheet[_Marked] = Sheet(
 
 
 def training_table(answer: TrainingAnswer) -> Table:
-    """Returns a row for each kind of chip, the best first: its best plan, days and dollars."""
+    """Returns a row for each kind of chip, the best first: its best plan, days and dollars. Of kinds
+    without the price that a budget needs `unpriced_words` has the names.
+    """
     alike = len({row.plan.tokens for row in answer.rows if row.plan}) < 2
     rows = [_Marked(_mark(answer, row), row, _tokens(row.plan, alike)) for row in answer.ordered]
-    return _SHEET.table(rows, "screen")
+    return _SHEET.table([each for each in rows if each.row.refusal != NO_PRICE], "screen")
+
+
+def unpriced_words(answer: TrainingAnswer) -> str:
+    """Returns the kinds of chip that a budget leaves out for want of a price, in a sentence; "" of none."""
+    kinds = [chip_title(row.kind) for row in answer.rows if row.refusal == NO_PRICE]
+    return f"Without a price per chip-hour: {listed(kinds)}." if kinds else ""
 
 
 def _tokens(plan: Plan | None, alike: bool) -> str | None:

@@ -46,6 +46,7 @@ from spmd_core.sweeps.sweep import (
 from spmd_core.sweeps.training import (
     KINDS,
     MAY_MISS,
+    NO_PRICE,
     TOKENS_OF_A_STEP,
     TrainingAnswer,
     TrainingQuestion,
@@ -66,6 +67,7 @@ __all__ = [
     "KINDS",
     "MAY_MISS",
     "MOST_CHIPS",
+    "NO_PRICE",
     "POINTS",
     "PUBLISHED_SPAN",
     "SERVED_SWEPT",

@@ -18,6 +18,7 @@ KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
 # tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
 TOKENS_OF_A_STEP = 2**22
 LEAST_MFU = 0.5  # of the best MFU on other numbers of chips: below, most dollars buy waits
+NO_PRICE = "no price per chip-hour"
 MAY_MISS = "may miss"  # a deadline that the range of a run meets
 
 

@@ -12,7 +12,7 @@ from spmd_core.plan import Plan
 from spmd_core.search import REMATS, without_options
 from spmd_core.sweeps.best_mesh import BestMesh, best_mesh, has_stages
 from spmd_core.sweeps.least_memory import least_memory
-from spmd_core.sweeps.training import TrainingAnswer, TrainingQuestion, TrainingRow
+from spmd_core.sweeps.training import NO_PRICE, TrainingAnswer, TrainingQuestion, TrainingRow
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
 from spmd_core.time import estimate_step
 
@@ -74,7 +74,7 @@ class _Kind:
         """Returns the best plan: without stages, then in stages where these may be better."""
         question, price = self._question, self._price
         if question.budget and price is None:
-            return TrainingRow(self._kind, refusal="no price per chip-hour")
+            return TrainingRow(self._kind, refusal=NO_PRICE)
         if question.chips:
             counts = [nearest_of_chips(self._kind, question.chips).chips]
             self._look(counts[0])

@@ -384,6 +384,9 @@ def values_text(report: ArrayReport, most: int | None = None) -> str:
     return " ".join(shown) + (" …" if len(shown) < len(report.values) else "")
 
 
+_LEAST_COMPILE_S = 0.5  # a run that took less compiled nothing: its result was stored before
+
+
 def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
     """The progress of a compile from 0 to 1, and its label: its stage, and how long the last
     compile of its kind took (`last_s`), if any.
@@ -397,10 +400,11 @@ def compile_words(status: RunStatus, last_s: float | None) -> tuple[float, str]:
         if place >= 0
         else "Loading the compiler."
     )
-    if last_s is None:
+    if last_s is None or last_s < _LEAST_COMPILE_S:
         return share, words
     elapsed = status.elapsed_s or 0.0
-    known = min(0.95, elapsed / last_s) if last_s else 0.0
+    known = min(0.95, elapsed / last_s)
     took = f"the last one of this kind took {seconds_text(last_s)}"
-    left = f"about {max(1.0, last_s - elapsed):.0f} s left: " if elapsed < last_s else ""
-    return max(share, known), f"{words} {capital(f'{left}{took}')}."
+    left = f"about {max(1.0, last_s - elapsed):.0f} s left: {took}"
+    longer = f"longer than the last one of this kind, {seconds_text(last_s)}"
+    return max(share, known), f"{words} {capital(left if elapsed < last_s else longer)}."

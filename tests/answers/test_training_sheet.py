@@ -4,12 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from spmd_core.answers import five_figures, training_headline, training_table, tried_words
+from spmd_core.answers import (
+    batch_words,
+    five_figures,
+    training_headline,
+    training_table,
+    tried_words,
+    unpriced_words,
+)
 from spmd_core.base import bytes_text, number_text
 from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.facts import Estimate
 from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
-from spmd_core.terms import money_text
+from spmd_core.terms import chip_title, money_text
 from spmd_core.words import tokens_text
 
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
@@ -189,3 +196,46 @@ def test_the_json_form_is_the_answer():
         assert of["plan"] == row.plan.to_json() and of["training_run"] == row.run.model_dump()
         assert of["tried"][-1]["chips"] == row.plan.topology.chips
     assert tokens_text(form["tokens"]) == "1T tokens"
+
+
+def test_kinds_that_may_not_fit_and_have_other_tokens_are_named_in_the_headline():
+    answer = asked(chips=256)
+    best, other = sorted(answer.rows, key=lambda row: row is not answer.best)
+    unsure = best.step.model_copy(
+        update={"before_compiling": {"low": 1, "high": best.step.memory_bytes.capacity + 1}}
+    )
+    assert unsure.fit == "may not fit", "else nothing is tested"
+    fewer = other.plan.model_copy(update={"batch_per_device": other.plan.batch_per_device / 2})
+    both = replace(
+        answer,
+        rows=(replace(best, step=unsure), replace(other, step=unsure, plan=fewer, run=best.run)),
+    )
+    headline = training_headline(both)
+    assert headline.endswith(", both may not fit, at other tokens a step.")
+    one = replace(answer, rows=(replace(best, step=unsure), other))
+    assert training_headline(one).endswith(", may not fit.")
+    assert "fit" not in training_headline(answer)
+
+
+def test_kinds_without_the_price_of_a_budget_are_no_rows_of_dashes():
+    answer = asked(budget=1e6, price=PRICE[:1])
+    kind = PRICE[0][0]
+    table = training_table(answer)
+    assert [cell.text for cell in table.column("On")] == [chip_title(kind)]
+    others = [chip_title(each) for each in KINDS if each != kind]
+    words = unpriced_words(answer)
+    assert words.startswith("Without a price per chip-hour: ") and all(e in words for e in others)
+    assert words in tried_words(answer) and unpriced_words(asked(chips=256)) == ""
+
+
+def test_another_batch_than_the_question_has_is_explained():
+    asked_of = TrainingQuestion(FORM, 1e12, 512, ("v5e",), days=10)
+    (row,) = train(asked_of).rows
+    assert row.plan.batch != 512, "else nothing is tested"
+    chips = row.plan.topology.chips
+    assert batch_words(row.plan, 512) == (
+        f"{row.plan.tokens:,} tokens a step in place of 4,194,304: {chips:,} chips do not divide these."
+    )
+    assert batch_words(row.plan, row.plan.batch) == ""
+    (few,) = train(TrainingQuestion(FORM, 1e12, 512, ("h100",), chips=4)).rows
+    assert few.plan.batch == 512 or batch_words(few.plan, 512).endswith(": these do not fit.")

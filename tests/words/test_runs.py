@@ -131,7 +131,11 @@ def test_a_compile_says_its_stage_and_how_long_the_last_one_took():
     last = "the last one of this kind took 8 s."
     assert (share, words) == (0.75, f"Stage 5 of 8: scheduling. About 2 s left: {last}")
     longer = compile_words(at, 2.0)  # it takes longer than the last one did
-    assert longer == (0.95, "Stage 5 of 8: scheduling. The last one of this kind took 2 s.")
+    assert longer == (
+        0.95,
+        "Stage 5 of 8: scheduling. Longer than the last one of this kind, 2 s.",
+    )
+    assert compile_words(at, 0.00139) == compile_words(at, None), "it compiled nothing"
     loading = RunStatus("r", "starting", step, 0.0, waiting_for="the TPU compiler to load")
     assert compile_words(loading, None) == (0.0, "Loading the compiler.")
 

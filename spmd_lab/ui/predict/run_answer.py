@@ -12,12 +12,14 @@ from spmd_core.answers import (
     CONTEXT_ROWS,
     Figure,
     batch_figure,
+    batch_words,
     budget_words,
     context_headline,
     five_figures,
     plan_policy,
     training_headline,
     training_table,
+    unpriced_words,
     way_words,
     ways_headline,
     ways_table,
@@ -64,6 +66,8 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
     answer = plain(f"{verdict}.")
     headline = answer if is_kept else f":red[{answer}]"
     row = cards.headline(headline, "Compiled" if shown.compiled else "Estimated")
+    if question.chosen_words() == question.SEARCHED:
+        more = " ".join(filter(None, (more, batch_words(plan, question.asked_of(plan).sequences))))
     if more:
         st.markdown(plain(more))
     where, mesh, step, time, *dollars, bound = five_figures(plan, shown, run, each)
@@ -162,15 +166,19 @@ def _verdict(plan: Plan, shown: Prediction, run: TrainingCost) -> tuple[str, boo
         answer = f"{verdict.capitalize()} {deadline_text(value)} {chips}"
         is_kept = verdict != "misses"
     elif value is not None and run.money is None:
-        more = f"{money_text(value)} needs a price per chip-hour."
+        answer, is_kept = f"{money_text(value)} needs a price per chip-hour", False
+        more = f"Fits {chips}."
     elif value is not None and run.money is not None:
         is_kept = run.money <= value
         answer += f" within {money_text(value)}"
+        most = run.money * run.days.high / run.days.estimate
         if not is_kept:
             answer, more = f"Costs over {money_text(value)} {chips}", budget_words(run, value)
+        elif most > value:
+            more = f"Up to {money_text(most)} by its range."
     if shown.fit == "may not fit":
         more = f"{answer} if it fits." if value is not None else ""
-        answer, is_kept = f"May not fit {chips} by its sizes", False
+        answer, is_kept = f"May not fit {chips}, by the range of its memory", False
     return answer, is_kept, more
 
 
@@ -226,6 +234,8 @@ def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], No
                 key="other-chips-chart",
             )
         draw_filled(training_table(answer))
+        if without := unpriced_words(answer):
+            st.caption(plain(without))
         if timed:
             _use(answer, plan)
     step, name = predictions.step_estimate(estimate_step(plan)), "estimate.html"
@@ -243,9 +253,16 @@ def _compared(plan: Plan, compiled: Prediction | None) -> TrainingAnswer | None:
         with st.spinner("Comparing kinds of chip…"):
             answer = question.answer_of(plan)
     except RequestError as error:
-        st.caption(plain(as_sentence(str(error))))
+        if not _is_unpriced(kind):  # which the card has
+            st.caption(plain(as_sentence(str(error))))
         return None
     cards.headline(plain(training_headline(answer)), "Estimated")
+    own = next((row for row in answer.rows if row.kind == kind), None)
+    is_other = own and own.plan and own.run and own.plan != plan
+    mine = training_run(compiled or estimate_step(plan), plan, question.tokens())
+    if is_other and mine:
+        takes = days_text(mine.days.estimate)
+        st.caption(plain(f"The best plan of each kind. Yours on {chip_title(kind)} takes {takes}."))
     price_of = price.by_kind().get(kind)
     run = training_run(compiled, plan, question.tokens(), price_of) if compiled else None
     if compiled and run:
@@ -253,6 +270,10 @@ def _compared(plan: Plan, compiled: Prediction | None) -> TrainingAnswer | None:
         held = bytes_text(compiled.memory_bytes.peak)
         st.caption(plain(f"Estimates of all, to compare. {name} compiled: {takes}, {held}."))
     return answer
+
+
+def _is_unpriced(kind: str) -> bool:
+    return question.has_price() and price.by_kind().get(kind) is None
 
 
 def _over_context(plan: Plan) -> None:

@@ -2,7 +2,7 @@
 fields, however they are changed.
 """
 
-from itertools import starmap
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -10,7 +10,6 @@ from spmd_core.base import bytes_text, change_text, seconds_text
 from spmd_core.experiment import Experiment, names_of
 from spmd_core.facts import Prediction
 from spmd_core.plan import Plan
-from spmd_core.sheets import NONE
 from spmd_core.sweeps import training_run
 from spmd_core.terms import experiment_words, money_text
 from spmd_core.time import estimate_step
@@ -70,6 +69,10 @@ def changed(experiment: Experiment) -> None:
     if before is None or not before.plan or not experiment.plan:
         return
     was, now = names_of([before.to_json(), experiment.to_json()])
+    compiled = _compiled(experiment)
+    if compiled and not _compiled(before):  # the change that is new is that of the press
+        _compiled_now(experiment.plan, compiled, was)
+        return
     with st.container(horizontal=True, vertical_alignment="center", key="before-now"):
         line = f"**Before → now**, {plain(_change_words(before, experiment))}"
         what = f"{was} → {now}"
@@ -80,14 +83,26 @@ def changed(experiment: Experiment) -> None:
         if state.aside(_SCREEN, "offer"):  # its button is below: the line may be out of sight
             st.toast(line)
             state.set_aside(_SCREEN, "offer", None)
-        st.button(
-            "Undo",
-            icon=":material/undo:",
-            key="predict:undo",
-            type="tertiary",
-            help=plain(f"Back to {was}."),
-            on_click=_undo,
-        )
+        _undo_button(was)
+
+
+def _compiled_now(plan: Plan, compiled: Prediction, was: str) -> None:
+    """Draws what compiling a plan made of its estimate."""
+    with st.container(horizontal=True, vertical_alignment="center", key="before-now"):
+        words = _changed_ends((estimate_step(plan), compiled), (plan, plan))
+        st.markdown(f"**Estimated → compiled**: {plain(words)} per device.")
+        _undo_button(was)
+
+
+def _undo_button(was: str) -> None:
+    st.button(
+        "Undo",
+        icon=":material/undo:",
+        key="predict:undo",
+        type="tertiary",
+        help=plain(f"Back to {was}."),
+        on_click=_undo,
+    )
 
 
 def _change_words(before: Experiment, now: Experiment) -> str:
@@ -99,7 +114,7 @@ def _change_words(before: Experiment, now: Experiment) -> str:
     compiled = _compiled(before), _compiled(now)
     estimates = estimate_step(before.plan), estimate_step(now.plan)
     shown = [made or rough for made, rough in zip(compiled, estimates, strict=True)]
-    words = ", ".join(starmap(change_text, zip(*map(_ends, shown, plans), strict=True)))
+    words = _changed_ends(shown, plans)
     was, takes = ("compiled" if made else "estimated" for made in compiled)
     line = f"{change_text(was, takes)}: {words} per device."
     if was == takes:
@@ -108,14 +123,20 @@ def _change_words(before: Experiment, now: Experiment) -> str:
     return f"{line} Both estimated: {change_text(was, takes)}."
 
 
+def _changed_ends(shown: Sequence[Prediction], plans: Sequence[Plan]) -> str:
+    """Returns those of days, dollars and memory that both have, as changes."""
+    pairs = zip(*map(_ends, shown, plans), strict=True)
+    return ", ".join(change_text(was, now) for was, now in pairs if was and now)
+
+
 def _ends(prediction: Prediction, plan: Plan) -> tuple[str, str, str]:
-    """Returns days, dollars (without a price chip-hours) and memory of a plan, in words."""
+    """Returns days, dollars (without a price chip-hours; "" of none) and memory of a plan, in words."""
     each = price.by_kind().get(plan.topology.chip.generation)
     run = training_run(prediction, plan, question.tokens(), each)
     peak = prediction.memory_bytes.peak
     held = bytes_text(peak) if peak else "too much"
     if run is None or not prediction.fits:
-        return "does not fit", NONE, held
+        return "does not fit", "", held
     spent = f"{run.chip_hours:,.0f} chip-hours" if run.money is None else money_text(run.money)
     return days_text(run.days.estimate), spent, held
 

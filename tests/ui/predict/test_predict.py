@@ -152,7 +152,7 @@ def test_a_plan_that_may_not_fit_has_ways_out_and_is_marked_among_chips(opened):
     ).rows
     assert row.step.fit == "may not fit" and row.plan
     screen = opened(experiment=link.encode(experiment_of(row.plan)))
-    assert ":red[May not fit on 128 v5e by its sizes.]" in headings(screen)
+    assert ":red[May not fit on 128 v5e, by the range of its memory.]" in headings(screen)
     ways = ways_out(TrainingQuestion(row.plan.to_json(), 1e12, 512, ("v5e",), 128), row.plan)
     assert ways_headline(row.plan, ways) in headings(screen) and any(w.is_sure for w in ways)
     assert len([each for each in screen.button if (each.key or "").startswith("way:")]) == len(ways)
@@ -905,7 +905,8 @@ def test_a_change_shows_its_days_and_memory_and_is_undone(opened):
     press(screen, "Undo")
     assert figures(screen)["Memory"] == before["Memory"]
     field(screen, "number_input", "Sequences per device").set_value(10_000).run()
-    assert "→ does not fit" in said(screen)
+    line = next(line for line in said(screen).splitlines() if "→ does not fit" in line)
+    assert "–" not in line and " per device" in line
 
 
 def test_undo_takes_back_the_deadline_that_changed_the_plan(data_folder):

@@ -17,6 +17,7 @@ broken = keep.from_query()
 with st.sidebar:
     question, budget_s, refusal = question_inputs.fields()
 broken = keep.still(broken, question)
+question = running.alike(lab(), question)
 keep.write_query(question)
 search = None if broken else running.find(lab(), question)  # of which question, below a bad link?
 at_work = search is not None and not search.is_over

@@ -83,6 +83,29 @@ class ModelQuestion(Question):
         without |= {CONTEXT} if self.sequence < LONG_SEQUENCE and CONTEXT not in given else set()
         return tuple(name for name in AXES if name not in without)
 
+    @property
+    def meaning(self) -> str:
+        """Equal for questions of the same plans and the same goal, however their chips and batch are
+        written.
+        """
+        targets = tuple(each.target for each in self.topologies)
+        batch = self.batch_per_device
+        if self.global_batch is not None and len(targets) == 1:
+            batch = self.global_batch / self.topologies[0].devices
+        form = {name: value for name, value in self.plan if value is not None}
+        same = self.model_copy(
+            update={
+                "chips": targets,
+                "slices": "fewest",
+                "global_batch": None if batch else self.global_batch,
+                "batch_per_device": batch,
+                "plan": tuple(sorted(form.items())),
+                "fixed": tuple(sorted(self.fixed)),
+                "price": tuple(sorted(self.price)),
+            }
+        )
+        return same.id
+
     def limit(self, topology: Topology) -> Capacity:
         """Bytes that a device may hold, and that it may hold in host memory."""
         return topology.chip.capacity.limited(self.memory_bytes)

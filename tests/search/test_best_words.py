@@ -77,7 +77,7 @@ def test_rows_are_listed_in_order_of_what_is_known_then_of_time(answer):
 @pytest.mark.parametrize(
     ("budget_s", "is_few", "stated"),
     [
-        (600.0, True, "Stopped at 3 compiled, after 252 s."),
+        (600.0, True, "Stopped after 252 s, once the 3 best were compiled."),
         (200.0, False, "Stopped after its 200 s, with 3 compiled."),
         (None, False, "3 compiled in 252 s."),
     ],

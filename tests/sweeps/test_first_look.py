@@ -144,7 +144,9 @@ def test_a_look_is_no_slower_than_the_plan_of_a_training_run_on_the_same_chips(m
 
 
 def test_other_meshes_are_looked_at_under_the_policy_that_a_descent_ends_with():
-    look = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5e:256"], "sequence": 8192}))
+    look = first_look(
+        read_question({"model": "llama-3.1-8b", "chips": ["v5e:256"], "sequence": 8192})
+    )
     policy, batch = look.winner.step.policy, look.winner.plan.batch_per_device
     assert policy.offload, "else the look without offload has it"
     under = {e.step.of_mesh.mesh for e in look.found if e.step and e.step.policy == policy}

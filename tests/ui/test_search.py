@@ -72,6 +72,10 @@ def test_nothing_is_searched_before_it_is_asked_for_and_a_stored_search_is_shown
     past.run()
     assert first_one.answer.winner.name in said(past) and first_one.budget_s is None
     assert "Searched before" in said(past) and search.answer.winner.name in said(past)
+    assert (
+        f" h for a billion tokens, {words.STAGES['estimated']}: {search.answer.winner.name}"
+        in said(past)
+    )
     limit = next(each for each in past.number_input if each.label.startswith("Compile for"))
     limit.set_value(30)
     past.number_input[0].set_value(128).run()  # a look at the fields as they are now
@@ -312,3 +316,16 @@ def test_the_next_compiles_take_as_long_as_those_of_the_search(monkeypatch):
     assert search_answer._compile_s(some) == some.next_compiles * 20.0 > 0
     monkeypatch.setattr(search_answer, "find", lambda run: None)
     assert search_answer._compile_s(some) == 0, "no time is given where none is known"
+
+
+def test_a_question_in_other_words_opens_the_search_that_is_kept(lab):
+    """Predict names a topology where the fields have a number of chips."""
+    question = read_question(SMALL)
+    search = running.start(lab, question, None)
+    until(lambda: search.is_over)
+    (topology,) = question.topologies
+    other = read_question(SMALL | {"chips": [topology.target]})
+    assert other.id != question.id and running.alike(lab, other) == question
+    shown = said(opened("search", search=encode(other)))
+    assert "A first look" not in shown and "Against the standard shardings" in shown
+    assert " days for 1T tokens" in shown or " hours for 1T tokens" in shown

@@ -39,6 +39,7 @@ from spmd_core.surveys.search.candidates import (
     batches_words,
     beats,
     called_words,
+    days_of_tokens,
     hours_of_tokens,
     hours_text,
     known_by,
@@ -53,7 +54,13 @@ from spmd_core.surveys.search.candidates import (
     time_parts,
     why_not,
 )
-from spmd_core.surveys.search.kept import answer_json, candidate_row, kept_candidate, kept_search
+from spmd_core.surveys.search.kept import (
+    answer_json,
+    candidate_row,
+    kept_candidate,
+    kept_search,
+    kept_words,
+)
 from spmd_core.surveys.search.none_fits import (
     fits_near_words,
     more_chips_words,
@@ -82,6 +89,7 @@ __all__ = [
     "candidate_row",
     "cost_text",
     "cost_title",
+    "days_of_tokens",
     "doing",
     "fits_near_words",
     "front_words",
@@ -91,6 +99,7 @@ __all__ = [
     "how_sure",
     "kept_candidate",
     "kept_search",
+    "kept_words",
     "known_by",
     "memory_words",
     "more_chips_words",

@@ -448,7 +448,7 @@ def stopped_words(answer: Answer, budget_s: float | None, is_few: bool) -> str:
         return ""
     took = seconds_text(answer.seconds)
     if is_few:
-        return f"Stopped at {count_text(compiled)} compiled, after {took}."
+        return f"Stopped after {took}, once the {count_text(compiled)} best were compiled."
     if budget_s and answer.seconds >= budget_s:
         return f"Stopped after its {budget_s:.0f} s, with {count_text(compiled)} compiled."
     return f"{count_text(compiled)} compiled in {took}."

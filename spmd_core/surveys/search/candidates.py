@@ -27,7 +27,15 @@ from spmd_core.search import (
     score,
 )
 from spmd_core.time import estimate_step
-from spmd_core.words import fact_words, near_words, paired_words, predictions, share_words
+from spmd_core.words import (
+    days_text,
+    fact_words,
+    near_words,
+    paired_words,
+    predictions,
+    share_words,
+    tokens_text,
+)
 from spmd_core.workloads import STRATEGIES
 
 _TELLING = 0.005  # of the faster one's time: smaller differences are not worth a word
@@ -209,6 +217,12 @@ def three_digits(value: float) -> str:
 def hours_of_tokens(candidate: Candidate) -> float:
     """Hours for a billion tokens."""
     return score(candidate) * 1e9 / SECONDS_PER_HOUR
+
+
+def days_of_tokens(candidate: Candidate, tokens: float) -> str:
+    """Returns the days of a training run at a plan's time, as Predict has them."""
+    days = hours_of_tokens(candidate) / 24 * tokens / 1e9
+    return f"{days_text(days)} for {tokens_text(tokens)}"
 
 
 def span_of_tokens(candidate: Candidate) -> str:

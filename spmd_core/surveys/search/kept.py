@@ -27,6 +27,7 @@ from spmd_core.surveys.search.answer import (
 )
 from spmd_core.surveys.search.candidates import (
     batches_words,
+    hours_text,
     known_by,
     rule_words,
     standard_words,
@@ -133,6 +134,17 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
             "runs": tuple(dict.fromkeys(filter(None, runs))),
         }
     ).within()
+
+
+def kept_words(kept: KeptSearch) -> str:
+    """Returns the winner of a search that is kept in a line: its time for a billion tokens, how that is
+    known, its name; of a computation, or without a winner, the sentence of the answer.
+    """
+    first = kept.winner
+    if first is None or "model" not in kept.question:
+        return kept.words
+    hours = hours_text(first.seconds / first.tokens * 1e9 / 3600)
+    return f"{hours} for a billion tokens, {first.known_by}: {first.name}"
 
 
 def kept_candidate(

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from spmd_core.base import RequestError
 from spmd_core.lab import COMMAND_LINE, Asker, Lab, Searches, StoredSearch
-from spmd_core.search import KeptSearch
+from spmd_core.search import KeptSearch, ModelQuestion, link
 from spmd_core.trials.searching.search import AnyQuestion, Search
 from spmd_core.trials.searching.work import Work
 
@@ -64,6 +66,9 @@ class Registry(Generic[W, S]):
 KEPT = 6
 KEPT_CANDIDATES = 100_000  # of all of these: about 80 MB
 AT_ONCE = 2  # that run
+_LOOKED_BACK = (
+    50  # stored searches that may be of the same question: of each the topologies are read
+)
 
 
 def _kept(over: Sequence[Search]) -> int:
@@ -77,6 +82,27 @@ _searches = Registry[Search, Searches]("search", _kept, Searches)
 def stored(lab: Lab) -> Searches:
     """The searches of the Lab's folder."""
     return _searches.store(lab.folder)
+
+
+def alike(lab: Lab, question: AnyQuestion) -> AnyQuestion:
+    """Returns the question under which the same one was searched before, the last of these; itself
+    where none was, or where it was itself.
+    """
+    if not isinstance(question, ModelQuestion) or stored(lab).find(question.id) is not None:
+        return question
+    for each in latest(lab, _LOOKED_BACK):
+        with suppress(RequestError):  # of another version
+            other = link.question_of(each.question)
+            if _is_alike(question, other):
+                return other
+    return question
+
+
+def _is_alike(question: ModelQuestion, other: AnyQuestion) -> bool:
+    if not isinstance(other, ModelQuestion):
+        return False
+    sizes = [(each.model, each.sequence, each.minimize) for each in (question, other)]
+    return sizes[0] == sizes[1] and question.meaning == other.meaning
 
 
 def find(lab: Lab, question: AnyQuestion) -> Search | None:

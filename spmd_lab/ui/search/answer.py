@@ -30,6 +30,7 @@ from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
 from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.predict import question as training
 from spmd_lab.ui.predict.compiling import roughly
 from spmd_lab.ui.price import PRICE
 from spmd_lab.ui.search import charts, none_fits, rows
@@ -141,6 +142,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     if of_steps:
         span = words.span_of_tokens(winner)
         made = f"{RANGE} {span}" if winner.span else span
+        made = f"{made}, {words.days_of_tokens(winner, training.tokens())}"
         times.insert(0, Figure(words.TIME_TITLE, words.time_of_tokens(winner), made))
     share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}

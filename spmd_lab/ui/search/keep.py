@@ -4,7 +4,7 @@ import contextlib
 
 import streamlit as st
 
-from spmd_core.base import RequestError, count_text
+from spmd_core.base import RequestError
 from spmd_core.search import AnyQuestion, link
 from spmd_core.surveys import search as words
 from spmd_core.terms import ago
@@ -86,11 +86,11 @@ def others(shown: AnyQuestion) -> None:
         return
     st.subheader("Searched before", anchor=False)
     for number, (question, each) in enumerate(past):
+        kept = words.kept_words(lab().searches.find(each.id)) if each.words else "No answer yet."
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             st.markdown(
-                f"**{plain(words.asked_words(question))}**  \n"
-                f"{plain(each.words or 'Nothing was found yet.')}  \n"
-                f"{count_text(each.space)} candidates, {ago(each.updated_at)}",
+                f"**{plain(words.asked_words(question))}**  \n{plain(kept)}  \n"
+                f":small[{plain(ago(each.updated_at))}]",
                 width="stretch",
             )
             if st.button("Open", key=f"search:past:{number}"):

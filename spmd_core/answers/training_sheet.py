@@ -335,7 +335,7 @@ _SHEET: Sheet[_Marked] = Sheet(
         count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
         text("Tokens a step", lambda row: row.tokens),
         number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
-        text("Range", lambda row: _days_range(row.row.run) if row.row.run else None),
+        text("Range of days", lambda row: _days_range(row.row.run) if row.row.run else None),
         Column("$ a chip-hour", lambda row: row.row.price, money_text),
         Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
         text(

@@ -17,7 +17,7 @@ _SHEET = Sheet[WayOut](
         text("Fits", lambda way: "yes" if way.is_sure else "may not"),
         number("Days", lambda way: way.run.days.estimate),
         text(
-            "Range",
+            "Range of days",
             lambda way: between(number_text(way.run.days.low), number_text(way.run.days.high)),
         ),
         size("Memory", lambda way: way.step.memory_bytes.peak),

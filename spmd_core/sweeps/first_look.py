@@ -66,7 +66,7 @@ def _looked(question: ModelQuestion) -> list[Candidate]:
     first of these with one that is sure to fit, and what is better near the best of these, else those
     of which the most may.
     """
-    best: list[Candidate] = []
+    best, parts = list[Candidate](), list[ModelQuestion]()
     for batches in (_BATCHES, _FEWER) if is_free(question) else (_BATCHES,):
         parts = _parts(question, batches)
         for offload in (False, True) if question.offload else (False,):

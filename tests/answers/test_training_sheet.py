@@ -170,7 +170,7 @@ def test_a_deadline_inside_the_range_of_days_may_be_missed():
         seen = TrainingAnswer(answer.question, (row,))
         assert training_table(seen).column("Verdict")[0].text == f"fewest{doubt}"
         assert (", may miss" in training_headline(seen)) is bool(doubt)
-        assert training_table(seen).column("Range")[0].text.endswith(number_text(high))
+        assert training_table(seen).column("Range of days")[0].text.endswith(number_text(high))
 
 
 def test_five_figures_of_a_plan():

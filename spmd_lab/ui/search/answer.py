@@ -413,7 +413,7 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
         page = cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py"
         st.page_link(
             page,
-            label=f"**Open on {title}**",
+            label="**Use its mesh and specs**" if experiment.exported else f"**Open on {title}**",
             icon=":material/open_in_new:",
             query_params=cards.query(experiment, candidate.run) | _prices(answer, title),
         )

@@ -1,6 +1,7 @@
 """What a search shows where nothing is sure to fit: the plan that comes nearest, and more chips."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,13 +9,15 @@ from spmd_core.base import RequestError
 from spmd_core.facts import Prediction
 from spmd_core.machine import get_topology, nearest_of_chips
 from spmd_core.plan import Plan
-from spmd_core.search import REMATS, Answer, Candidate, ModelQuestion, link
+from spmd_core.search import BATCHES, REMATS, Answer, Candidate, ModelQuestion, link
+from spmd_core.sweeps.descent import is_free
 from spmd_core.sweeps.first_look import first_look
 from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.training import TrainingQuestion
 from spmd_core.sweeps.training_search import MOST_CHIPS
 from spmd_core.sweeps.ways_out import ways_out
 from spmd_core.time import estimate_step
+from spmd_core.workloads import changed_plan
 
 _TOKENS = 1e9  # of a run whose length decides nothing here
 _MOST_LOOKED_AT = 4  # numbers of chips, of which each takes up to a second
@@ -48,9 +51,24 @@ def none_fits(answer: Answer) -> NoneFits | None:
     held = [each for each in answer.found if each.step and each.memory_bytes]
     if not held or (plan := min(held, key=_filled).plan) is None:
         return None
-    plan = plan if _is_bound(question) else least_memory(plan)
-    more, best = _on_more(link.encode(question), plan)
+    near = plan if _is_bound(question) else least_memory(plan)
+    more, best = _on_more(link.encode(question), near)
+    if not _is_bound(question):
+        plan = least_memory(_with_fewest_sequences(plan) if is_free(question) else plan)
     return NoneFits(plan, estimate_step(plan), more, best)
+
+
+def _with_fewest_sequences(plan: Plan) -> Plan:
+    """The plan with the smallest batch that is searched: however far a search came, it has one."""
+    devices, meshes = plan.topology.devices, [plan.mesh]
+    if plan.topology.slices == 1:  # `least_memory` chooses among all
+        meshes += [((axis, devices),) for axis in ("tensor", "sequence", "fsdp")]
+    for batch in BATCHES:
+        for mesh in meshes:
+            change = {"mesh": mesh, "batch_per_device": batch, "microbatches": None}
+            with suppress(RequestError):
+                return changed_plan(plan, change)
+    return plan
 
 
 def _filled(each: Candidate) -> float:

@@ -1,9 +1,12 @@
 """What a search shows where nothing fits: the plan that comes nearest, and chips on which one does."""
 
+from dataclasses import replace
+from itertools import islice
+
 import pytest
 
 from spmd_core.answers import search_lines
-from spmd_core.search import read_question
+from spmd_core.search import candidates, read_question
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look, none_fits
 
@@ -73,3 +76,11 @@ def test_where_nothing_tried_fits_the_ways_out_are_named():
 def test_nothing_is_offered_where_something_fits(chips):
     answer = looked("llama-3.1-8b", chips, {})
     assert answer.winner and none_fits(answer) is None
+
+
+def test_the_least_memory_is_the_same_however_far_a_search_came():
+    question = read_question({"model": "llama-3.1-70b", "chips": ["v5e:8"], "sequence": 8192})
+    look = first_look(question)
+    least = none_fits(look).step.memory_bytes.peak
+    more = [*islice(candidates(question), 1000)]
+    assert len(more) > 200 and none_fits(replace(look, found=more)).step.memory_bytes.peak == least

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from spmd_core.answers import ABOUT_EVEN, even_mark
-from spmd_core.base import bytes_text, number_text, seconds_text, span_text
+from spmd_core.base import bytes_text, seconds_text, span_text
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.terms import chip_title, money_text
-from spmd_core.words import RANGE
+from spmd_core.words import RANGE, days_text
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -149,7 +149,7 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         if each in answer.even:
             mark = ABOUT_EVEN
         name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
-        words = [f"{number_text(each.run.days.estimate)} days"]
+        words = [days_text(each.run.days.estimate)]
         words[0] += f" on {chips} chips" if differ else ""
         words += {_BEST: [mark], ABOUT_EVEN: [even_mark(answer)]}.get(mark, [])
         words += [] if each.is_sure else ["may not fit"]

@@ -25,7 +25,7 @@ from spmd_core.program import is_ring, kind_words
 from spmd_core.terms import listed, title
 from spmd_core.time import NearestFit, estimate_step
 from spmd_core.words import paired_words
-from spmd_core.workloads import VALUE, matches
+from spmd_core.workloads import VALUE
 
 _MOST_NEW = 2  # collectives that replace it, in a sentence
 _SUMS = ("all-reduce", "reduce-scatter")
@@ -159,25 +159,16 @@ def remedy_words(remedies: Sequence[tuple[Remedy, Collective]], base: Experiment
 
 
 def _change_of(remedy: Remedy, base: Experiment, collectives: Sequence[Collective]) -> str:
-    """A change, and whether it is of what set one of these collectives off."""
-    origins = [origin for each in collectives for origin in each.origin]
-    against = [origin for each in collectives for origin in each.against]
-    line = remedy.changes[-1].name.removeprefix(VALUE)
-    of_line = [
-        origin
-        for origin in (*origins, *against)
-        if origin.kind == "constraint" and origin.source == line
-    ]
-    change = change_words(base, remedy.changes)
-    if of_line and len(remedy.changes) == 1:
-        spec = spec_code(tuple(map(axes_of, remedy.changes[-1].after)))
-        named = ("its origin, ", ",") if of_line[0] in origins else ("", "")
-        return f"give {named[0]}the constraint of {line}{named[1]} the spec {spec}"
-    if remedy.changes[-1].field == "specs" and any(
-        origin.name and matches(line, origin.name) for origin in origins
+    """A change; of a value that a constraint of the program shards, that constraint."""
+    origins = [origin for each in collectives for origin in (*each.origin, *each.against)]
+    last = remedy.changes[-1]
+    line = last.name.removeprefix(VALUE)
+    if len(remedy.changes) == 1 and any(
+        origin.kind == "constraint" and origin.source == line for origin in origins
     ):
-        return change.replace("give ", "give its origin ", 1)
-    return change
+        spec = spec_code(tuple(map(axes_of, last.after)))
+        return f"give the constraint of {line} the spec {spec}"
+    return change_words(base, remedy.changes)
 
 
 _NOT_FASTER: dict[Verdict, str] = {

@@ -251,17 +251,12 @@ def test_the_best_that_removes_it_is_said_with_both_sides():
 @pytest.mark.parametrize(
     ("origin", "against", "lines", "begins"),
     [
-        (
-            "a.py:8",
-            "b.py:9",
-            ["a.py:8"],
-            "give its origin, the constraint of a.py:8, the spec P(None)",
-        ),
+        ("a.py:8", "b.py:9", ["a.py:8"], "give the constraint of a.py:8 the spec P(None)"),
         ("a.py:8", "b.py:9", ["b.py:9"], "give the constraint of b.py:9 the spec P(None)"),
         ("a.py:8", "b.py:9", ["c.py:1", "a.py:8"], "constrain the value of c.py:1, about as"),
     ],
 )
-def test_a_change_of_an_origin_alone_is_called_that(origin, against, lines, begins):
+def test_a_change_of_a_constraint_alone_names_it(origin, against, lines, begins):
     of = lambda source: (AxisOrigin(axis="x", kind="constraint", source=source, spec=(("x",),)),)  # noqa: E731
     each = collective(origin=of(origin), against=of(against))
     first, *_ = arrays.candidates(LAYER, "auto", collective())

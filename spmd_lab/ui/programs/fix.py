@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 import streamlit as st
 
-from spmd_core.advice import Specs, other_specs
+from spmd_core.advice import COST_TIME, Specs, other_specs, saved_bytes
 from spmd_core.answers import PEAK, SENT, WORSE, WhatIf, small
 from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, spec_code
@@ -24,6 +25,7 @@ from spmd_lab.ui.shell import draw_table
 _WORSE = "worse_fix"  # aside: specs that were pressed and not used, with the compiler's answer
 _WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
 _UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
+_FIRST = "first_fixes"  # aside: the program, and the findings that were its first
 _UNDO = "Back to the specs before the last fix."
 COMPARE = "Compare and use its fix"  # the label of what is not compared yet
 Key = tuple[str, str]  # kind and path of a finding
@@ -87,9 +89,8 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
         every = find(known)
         spent = [each for each in every if key(each) in worse and not each.specs]
         left = [each for each in every if each not in spent]
-        asked = {
-            key(each): _answer(each, not at or key(each) in worse) for at, each in enumerate(left)
-        }
+        compared = _compared(left)
+        asked = {key(each): _answer(each, key(each) in (*compared, *worse)) for each in left}
         answers = {name: answer for name, answer in asked.items() if answer}
         news = [
             (each, answers[key(each)])
@@ -102,12 +103,38 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
             worse.setdefault(key(each), []).append((dict(each.specs), answer))
 
 
+def _compared(left: Sequence[StepFinding]) -> tuple[Key, ...]:
+    """Returns the findings whose fixes are compared unasked: the first, and those that were the first
+    before, whatever came in front of them since.
+    """
+    of = state.experiment("programs").program
+    before, kept = state.aside("programs", _FIRST) or (None, ())
+    now = kept if before == of else ()
+    if left and is_opened():
+        now = tuple(dict.fromkeys((*now, key(left[0]))))
+        state.set_aside("programs", _FIRST, (of, now))
+    return now or tuple(map(key, left[:1]))
+
+
 def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> list[StepFinding]:
     """Returns findings in the order of their fixes before any of them was compared: what the compiler
-    answers meanwhile fills in figures, and moves nothing.
+    answers meanwhile fills in figures, and moves nothing. A donation spares memory alone: it is
+    behind a spec that saves over half as much.
     """
-    at = {key(each): number for number, each in enumerate(opened)}
-    return sorted(listed, key=lambda each: at.get(key(each), len(at)))
+    program = state.experiment("programs").exported
+    saves = {key(each): saved_bytes(each, program) if program else 0 for each in opened}
+    front = [key(each) for each in takewhile(lambda each: each.kind in COST_TIME, opened)]
+
+    def place(each: StepFinding) -> tuple[bool, float]:
+        name, share = key(each), 0.5 if each.kind == "missing_donation" else 1.0
+        return name not in front, 0.0 if name in front else -share * saves.get(name, 0)
+
+    return sorted(sorted(listed, key=lambda each: _at(each, opened)), key=place)
+
+
+def _at(each: StepFinding, opened: Sequence[StepFinding]) -> int:
+    """Returns the number of a finding among those of the opened program."""
+    return next((at for at, one in enumerate(opened) if key(one) == key(each)), len(opened))
 
 
 def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:
@@ -287,9 +314,12 @@ def _give_unchecked(specs: Specs, why: str) -> None:
     constrain.give(specs)
 
 
-def refused() -> None:
-    """Draws by what the fix that was pressed last is worse, and a button that gives it all the same."""
-    if tried := _tried():
+def refused(fixes: Fixes) -> None:
+    """Draws by what the fix that was pressed last is worse, and a button that gives it all the same;
+    nothing where other specs of its arrays are offered.
+    """
+    offered = {name for each in fixes.listed for name, _ in each.specs}
+    if (tried := _tried()) and not offered & {*tried[-1][0]}:
         specs, answer = tried[-1]
         with st.container(horizontal=True, vertical_alignment="center", key="refused-fix"):
             words = f"Not used: {label(specs)}. {plain(capital(answer.verdict))}."

@@ -219,7 +219,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
         elif wrong.compiled and not wrong.is_worse:
             compiled.limits(wrong.compiled)
-        fix.refused()
+        fix.refused(fixes)
         fix.told_costs(None if wrong.is_worse else fixes.known)
         if fixes.listed and not wrong.is_finished and fixes.is_spent(fixes.listed[0]):
             fix.compared(fixes)

@@ -153,9 +153,9 @@ def candidates_under(
 ) -> Iterator[Candidate]:
     """The candidates of a plan's mesh and batch under these policies, numbered from 0."""
     per_device = mesh.batch_per_device
-    yield from _tried(
-        MeshPoint(question, mesh.topology, mesh.mesh, per_device, tuple(tried), 0, True), {}
-    )
+    if tried:
+        point = MeshPoint(question, mesh.topology, mesh.mesh, per_device, tuple(tried), 0, True)
+        yield from _tried(point, {})
 
 
 def _quick_look(point: MeshPoint) -> float | None:

@@ -62,6 +62,7 @@ READ = {
         *("baseline", "columns", "form", "price", VIEW),
     ),
 }
+EXAMPLE_PAGE = "example"  # in the address of the notebook: no collection has this id
 # of those that have no reader of their own: values that can be read, and what to use
 _PATTERNS = {
     ARROWS: (r"all|\d{1,6}", "all, or the number of a collective"),
@@ -72,7 +73,7 @@ _PATTERNS = {
     "scaling": ("weak|strong", "weak or strong"),
     "meshes": ("kept|best", "kept or best"),
     **dict.fromkeys(("with", "baseline", "open", BESIDE), (RUN_ID.pattern, "the id of a run")),
-    "collection": (COLLECTION_ID.pattern, "the id of a collection"),
+    "collection": (rf"{COLLECTION_ID.pattern}|{EXAMPLE_PAGE}", "the id of a collection"),
 }
 _LONGEST = 2000  # characters of a value
 _UNBOUNDED = ("experiment", "search", "runs", "searches")  # they have refusals of their own

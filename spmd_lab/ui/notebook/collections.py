@@ -10,6 +10,7 @@ from spmd_core.search import KeptSearch
 from spmd_core.terms import ago
 from spmd_lab.ui import cards, links, shell, state
 from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.choices import EXAMPLE_PAGE
 from spmd_lab.ui.entrance.short import COLLECTION
 from spmd_lab.ui.lab import as_viewer, find, lab, may_act
 from spmd_lab.ui.markdown import plain
@@ -17,7 +18,6 @@ from spmd_lab.ui.notebook import tour
 from spmd_lab.ui.notebook.tour import end, is_over
 
 _EXAMPLE = "Which sharding, and why?"
-_EXAMPLE_NAME = "example"  # in the address: no page has it
 _OFFER = "example"  # which a viewer may hide
 _RECENT, _SEARCHES = 20, 1  # runs that are looked at, and searches that are offered
 _LONGEST = 120  # characters of a title
@@ -123,7 +123,7 @@ def listed() -> bool:
                 "pages/notebook.py",
                 label=f"**{plain(_EXAMPLE)}**",
                 icon=":material/article:",
-                query_params={COLLECTION: _EXAMPLE_NAME},
+                query_params={COLLECTION: EXAMPLE_PAGE},
             )
             st.badge("Example", color="blue")
     return is_listed
@@ -147,7 +147,7 @@ def hide_example() -> None:
 
 def is_example_opened() -> bool:
     """Returns True if the address names the example page, which a list of pages links to."""
-    return st.query_params.get(COLLECTION) == _EXAMPLE_NAME
+    return st.query_params.get(COLLECTION) == EXAMPLE_PAGE
 
 
 def aside(shown: Collection) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from spmd_core.base import RequestError
+from spmd_core.plan import Plan
 from spmd_core.search import (
     BATCHES,
     REMATS,
     SAME,
     Candidate,
     ModelQuestion,
+    Policy,
     best_neighbors,
     candidate_of,
+    candidates_under,
 )
 from spmd_core.sweeps.best_mesh import best_mesh
 
@@ -50,8 +53,16 @@ def best_of_batch(
         batch = per_device * topology.devices
         best = best_mesh(form, topology.target, batch, REMATS, has_options=has_options)
         if best.fits and (question.offload or not best.plan.offload):
-            return candidate_of(one, best.plan)
+            # what is offloaded in microbatches is not among those of the space
+            beside = candidates_under(one, best.plan, [_policy_of(best.plan)])
+            return candidate_of(one, best.plan) or next(beside, None)
     return None
+
+
+def _policy_of(plan: Plan) -> Policy:
+    options = {"microbatches": plan.microbatches, "compiler_flags": plan.compiler_flags}
+    listed = tuple((name, value) for name, value in options.items() if value)
+    return Policy(plan.remat, plan.save, plan.offload, listed)
 
 
 def at_batch(question: ModelQuestion, target: str, per_device: float) -> ModelQuestion:

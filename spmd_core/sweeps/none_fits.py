@@ -48,6 +48,8 @@ def none_fits(answer: Answer) -> NoneFits | None:
     question = answer.question
     if answer.winner or not isinstance(question, ModelQuestion):
         return None
+    if answer.ranking and (plan := answer.ranking[0].candidate.plan):  # which may fit
+        return NoneFits(plan, estimate_step(plan), *_on_more(link.encode(question), plan))
     held = [each for each in answer.found if each.step and each.memory_bytes]
     if not held or (plan := min(held, key=_filled).plan) is None:
         return None

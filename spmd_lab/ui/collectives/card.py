@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
-from spmd_core.base import RequestError, between, bytes_text, seconds_text, span_text
+from spmd_core.base import RequestError, between, bytes_text, mesh_text, seconds_text, span_text
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import Topology, get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point
@@ -101,7 +101,7 @@ def draw(
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
             there = "this machine" if where == "local" else where
-            title = _asked(point, there) if point else sweep_words(own)[0]
+            title = _asked(point, there, experiment) if point else sweep_words(own)[0]
             badges = cards.headline(plain(title), evidence)
             if point:
                 figures = _figures(point, topology, None if on else experiment)
@@ -117,7 +117,8 @@ def draw(
                     _compare(shown.rival)
         if own:
             with right:
-                moved.show(shown.kind, max(point.devices for point in points))
+                devices = max(each.devices for each in own)
+                moved.show(shown.kind, devices, max(1, experiment.device_count // devices))
 
 
 def _figures(
@@ -197,9 +198,12 @@ def _published_words(each: PublishedRate) -> str:
     return f"{where}: {ratios}."
 
 
-def _asked(point: Point, where: str) -> str:
-    """Returns what a point is of, as the head of its figures."""
-    return f"{kind_title(point.kind)} of {bytes_text(point.bytes)} on {where}"
+def _asked(point: Point, where: str, experiment: Experiment) -> str:
+    """Returns what a point is of, as the head of its figures: its axes where the mesh has others."""
+    axes = [(name, size) for name, size in experiment.mesh if name in point.axes]
+    is_of_all = point.devices == experiment.device_count
+    over = "" if is_of_all or not axes else f" over {mesh_text(axes, ' ')}"
+    return f"{kind_title(point.kind)} of {bytes_text(point.bytes)}{over} on {where}"
 
 
 def elsewhere(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:

@@ -103,13 +103,16 @@ def picture(kind: str, devices: int) -> str:
     return glimpse.drawing((after_at + devices) * _SIDE, devices * _SIDE, parts, True)
 
 
-def show(kind: str, devices: int) -> None:
-    """Draws one collective among the devices of an axis: its function, its picture, what it does."""
+def show(kind: str, devices: int, groups: int = 1) -> None:
+    """Draws one collective among the devices of an axis, of which the mesh has so many groups: its
+    function, its picture, what it does.
+    """
     drawn = devices if devices <= MOST_DEVICES else _FEW
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
     of = "" if drawn == devices else f" :small[drawn for {drawn} of {devices} devices]"
-    st.markdown(f"{code(f'jax.lax.{function}')}{of}")
+    alike = f" :small[one of {count_text(groups)} groups of {count_text(devices)}]"
+    st.markdown(f"{code(f'jax.lax.{function}')}{of}{alike * (groups > 1)}")
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
     st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

@@ -149,7 +149,8 @@ def best_figures(
     dollars, or chip-hours of one kind of chip where a price is missing; none of what is no plan, nor
     of fewer than two points.
     """
-    timed = of_one_kind([row for row in rows if row.numbers.step_s])
+    known = {row.point.experiment: row for row in reversed(rows) if row.numbers.step_s}
+    timed = of_one_kind([*known.values()][::-1])
     runs = [(row, run) for row in timed if (run := row_run(row, tokens, price))]
     if len(runs) < 2:
         return ()

@@ -443,7 +443,8 @@ def _answer(
     lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
     cards.how_sure(badges).markdown("\n".join(lines))
     reached, grown = _figures(sweep, timed, scaled_rows(total))
-    best = best_figures(sweep, rows, question.tokens(), price.by_kind())
+    each = [*rows, *scaled_rows(total)]
+    best = best_figures(sweep, each, question.tokens(), price.by_kind())
     draw_figures((*reached, *best), grown)
 
 

@@ -301,6 +301,7 @@ SHOWN = {
     "spmd_core/commands/printed/report.py",
     "spmd_core/engine/ceilings/calibration.py",
     "spmd_core/answers/machine_sheets.py",
+    "spmd_core/answers/serving_sheet.py",
     "spmd_core/reports/run_document.py",
     "spmd_core/terms/bandwidth.py",
     "spmd_lab/ui/collectives/bandwidths.py",

@@ -112,7 +112,7 @@ def show(kind: str, devices: int, groups: int = 1) -> None:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
     of = "" if drawn == devices else f" :small[drawn for {drawn} of {devices} devices]"
-    alike = f" :small[one of {count_text(groups)} groups of {count_text(devices)}]"
-    st.markdown(f"{code(f'jax.lax.{function}')}{of}{alike * (groups > 1)}")
+    alike = f" :small[one of {groups} groups of {devices}]" if groups > 1 else ""
+    st.markdown(f"{code(f'jax.lax.{function}')}{of}{alike}")
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
     st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

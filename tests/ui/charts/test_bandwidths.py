@@ -17,6 +17,8 @@ from spmd_lab.ui.collectives.card import RESTS_ON
 from spmd_lab.ui.collectives.typed import read_size
 from tests.ui import opened, said
 
+OVER = {"x+y": "", "x": " over x=2", "y": " over y=4"}  # in a headline: none where they are all
+
 
 def charts(screen):
     return [json.loads(each.proto.spec) for each in screen.get("vega_lite_chart")]
@@ -121,7 +123,7 @@ def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
     choice = next(each for each in screen.selectbox if each.label == "Size")
     size = choice.options[6]
     choice.set_value(size).run()
-    assert f"All-reduce of {size} on v5e:2x4" in said(screen)
+    assert f"All-reduce of {size}{OVER[over]} on v5e:2x4" in said(screen)
     shown = figures(screen)["Time"] if view == "Time" else figures(screen)["Bus bandwidth"]
     curve, ranking = charts(screen)
     assert f"predicted {shown} at {size}" in labels(curve)
@@ -146,7 +148,7 @@ def test_a_link_with_a_size_and_axes_by_any_of_their_names_is_read(data_folder, 
     code = link.encode(parse_experiment(asked))
     screen = opened("collectives", experiment=code, tab=tab, bytes="2.7 MiB")
     assert "in the link" not in " ".join(each.value for each in screen.info)
-    assert "All-reduce of 2.7 MiB on v5e:2x4" in said(screen)
+    assert f"All-reduce of 2.7 MiB{OVER[shown]} on v5e:2x4" in said(screen)
     over = next(each for each in screen.segmented_control if each.label == "Over")
     assert over.value == shown
     assert over.options == ["over x=2 y=4", "over x=2", "over y=4"]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.advice.remedies import remedy_words, removal_words, what_words
+from spmd_core.base import by_key, firsts_by_key
 from spmd_core.facts import Collective, Nothing, Remedy, Removal
 from spmd_core.results import Result
 from spmd_core.terms import listed
@@ -33,11 +34,12 @@ def answers_of(result: Result, names: Sequence[str]) -> list[Answered]:
     """Returns the answers of strategies, those that save the most predicted time first; of a
     collective that nothing is proven to remove one answer, where there is one with a change that may.
     """
-    groups: dict[object, list[tuple[str, Collective]]] = {}
-    for name in names:
-        for each in result.strategies[name].collectives or ():
-            if each.remove is not None:
-                groups.setdefault(_key(each, each.remove), []).append((name, each))
+    groups = by_key(
+        (_key(each, each.remove), (name, each))
+        for name in names
+        for each in result.strategies[name].collectives or ()
+        if each.remove is not None
+    )
     return sorted((_answered(result, group) for group in groups.values()), key=_by_gain)
 
 
@@ -52,7 +54,7 @@ def _key(each: Collective, removal: Removal) -> object:
 
 def _answered(result: Result, group: Sequence[tuple[str, Collective]]) -> Answered:
     names = tuple(dict.fromkeys(name for name, _ in group))
-    collectives = list({what_words(each): each for _, each in reversed(group)}.values())[::-1]
+    collectives = list(firsts_by_key((what_words(each), each) for _, each in group).values())
     removals = [each.remove for _, each in group]
     known = [each for each in removals if each and each.experiment is not None]
     removal = (known or removals)[0]

@@ -279,12 +279,8 @@ def _answer(
 
 
 def _use(use: Use, at: int, changed: Experiment) -> None:
-    """Draws the button that shows a change on the screen that it is of; that of the first is in the
-    card.
-    """
-    if not at:
-        st.caption(":material/arrow_upward: Above")
-    elif st.button("Use this change", key=f"remedy:{at}", icon=":material/build:"):
+    """Draws the button that shows a change on the screen that it is of."""
+    if st.button("Use this change", key=f"remedy:{at}", icon=":material/build:"):
         use(changed)
 
 

@@ -84,11 +84,11 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
       find: returns the findings that offer none of these specs.
     """
     worse: dict[Key, list[Tried]] = {}
+    every = opened = find(())
     while True:
         known = [specs for tried in worse.values() for specs, _ in tried]
-        every = find(known)
         spent = [each for each in every if key(each) in worse and not each.specs]
-        left = [each for each in every if each not in spent]
+        left = _by_gain([each for each in every if each not in spent], opened)
         compared = _compared(left)
         asked = {key(each): _answer(each, key(each) in (*compared, *worse)) for each in left}
         answers = {name: answer for name, answer in asked.items() if answer}
@@ -98,9 +98,10 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
             if key(each) in answers and answers[key(each)].raised and dict(each.specs) not in known
         ]
         if not news:
-            return Fixes([*_by_gain(left, find(())), *spent], worse, answers)
+            return Fixes([*left, *spent], worse, answers)
         for each, answer in news:
             worse.setdefault(key(each), []).append((dict(each.specs), answer))
+        every = find([specs for tried in worse.values() for specs, _ in tried])
 
 
 def _compared(left: Sequence[StepFinding]) -> tuple[Key, ...]:
@@ -122,19 +123,16 @@ def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> li
     behind a spec that saves over half as much.
     """
     program = state.experiment("programs").exported
-    saves = {key(each): saved_bytes(each, program) if program else 0 for each in opened}
     front = [key(each) for each in takewhile(lambda each: each.kind in COST_TIME, opened)]
+    saves = {key(each): saved_bytes(each, program) if program else 0 for each in opened}
+    at = {key(each): number for number, each in enumerate(opened)}
 
-    def place(each: StepFinding) -> tuple[bool, float]:
+    def place(each: StepFinding) -> tuple[bool, float, int]:
         name, share = key(each), 0.5 if each.kind == "missing_donation" else 1.0
-        return name not in front, 0.0 if name in front else -share * saves.get(name, 0)
+        weight = 0.0 if name in front else -share * saves.get(name, 0)
+        return name not in front, weight, at.get(name, len(at))
 
-    return sorted(sorted(listed, key=lambda each: _at(each, opened)), key=place)
-
-
-def _at(each: StepFinding, opened: Sequence[StepFinding]) -> int:
-    """Returns the number of a finding among those of the opened program."""
-    return next((at for at, one in enumerate(opened) if key(one) == key(each)), len(opened))
+    return sorted(listed, key=place)
 
 
 def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:

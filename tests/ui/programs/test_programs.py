@@ -15,7 +15,7 @@ from bench import planted_accidents
 from bench.exported import abstract_mesh, sgd_step, written
 from bench.lost_batches import PLANTED
 from spmd_core import history
-from spmd_core.advice import all_findings, clean_words, gate_words, over_most
+from spmd_core.advice import all_findings, clean_words, gate_words, over_most, saved_bytes
 from spmd_core.answers import WhatIf
 from spmd_core.base import WorkerError
 from spmd_core.commands import program as command
@@ -31,14 +31,14 @@ from spmd_core.facts import (
     Remedy,
 )
 from spmd_core.lab import Lab, Remedies
-from spmd_core.results import MemoryBytes, StrategyResult
+from spmd_core.results import MemoryBytes, StepFinding, StrategyResult
 from spmd_core.runs.events import Partitioned
 from spmd_core.trials import searches
 from spmd_core.trials.trying.remedy_search import to_stored
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.programs import arrays, better, door, peak, result, treemap
+from spmd_lab.ui.programs import arrays, better, door, fix, peak, result, treemap
 from tests.layers import ROOT
 from tests.ui.predictions import TOO_LARGE, predicted, store
 
@@ -873,6 +873,44 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
     assert "Recompile" in [each.label for each in screen.button]
+
+
+def test_the_finding_that_is_first_is_the_one_that_is_compared(data_folder, monkeypatch):
+    """Else its figure would never come, and the screen would be drawn again for it without end."""
+    described = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    program = Program(described, described.mesh)
+    mended = max(
+        (
+            StepFinding(
+                kind="replicated",
+                path=name,
+                bytes_per_device=0,
+                sentence="",
+                specs=((name, (("data", "model"), *((),) * (len(spec) - 1))),),
+            )
+            for name, spec in program.array_specs().items()
+            if len(spec) > 1
+        ),
+        key=lambda each: saved_bytes(each, program),
+    )
+    more = int(1.5 * saved_bytes(mended, program))
+    twice = StepFinding(kind="missing_donation", path="params", bytes_per_device=more, sentence="")
+    assert more > 0
+    opened_first = [twice, mended]  # by the bytes that they save
+    compared = []
+    monkeypatch.setattr(fix, "is_opened", lambda: True)
+    monkeypatch.setattr(fix, "_tried", list)
+    monkeypatch.setattr(fix, "_checked", compared.append)
+    kept = {}
+    monkeypatch.setattr(fix.state, "experiment", lambda _: as_exported(described))
+    monkeypatch.setattr(fix.state, "aside", lambda _, name: kept.get(name))
+    monkeypatch.setattr(fix.state, "set_aside", lambda _, name, value: kept.update({name: value}))
+    for order in (opened_first, opened_first[::-1]):
+        kept.clear()
+        compared.clear()
+        fixes = fix.judged(lambda refuted, order=order: list(order))
+        assert fixes.listed == [mended, twice]
+        assert compared == [dict(mended.specs)]
 
 
 def test_the_best_of_the_changes_that_were_tried_is_given_in_the_card(screen, data_folder):

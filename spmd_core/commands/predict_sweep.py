@@ -14,7 +14,15 @@ from spmd_core.experiment import Experiment
 from spmd_core.lab import Batch, Lab
 from spmd_core.runs import RunStatus
 from spmd_core.sheets import sheet_lines
-from spmd_core.surveys import Price, row_cost, row_run, sweep_headline, sweep_notes
+from spmd_core.surveys import (
+    Price,
+    row_cost,
+    row_run,
+    scaled_rows,
+    sweep_headline,
+    sweep_notes,
+    total_batch,
+)
 from spmd_core.sweeps import (
     VARIABLES,
     Asked,
@@ -136,7 +144,7 @@ def _print(sweep: Sweep, rows: Sequence[SweepRow], arguments: Namespace) -> None
         return
     if answer := sweep_headline(sweep, rows):
         print(f"{answer}\n")
-    if best := best_figures(sweep, rows, tokens, price):
+    if best := best_figures(sweep, [*rows, *scaled_rows(total_batch(sweep))], tokens, price):
         print("\n".join(f"{each.title}: {each.value} {each.more}" for each in best), end="\n\n")
     print("\n".join(sheet_lines(points_table(rows, "terminal", price, sweep, tokens))))
     for row in rows:

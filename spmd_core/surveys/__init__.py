@@ -33,6 +33,7 @@ from spmd_core.surveys.sweep.scaling import (
     reach_words,
     scaled_rows,
     step_tokens,
+    total_batch,
 )
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "studies",
     "sweep_headline",
     "sweep_notes",
+    "total_batch",
     "whose",
     "why_not",
     "wins_words",

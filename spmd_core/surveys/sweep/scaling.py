@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from spmd_core.base import count_text, number_text, numbered
 from spmd_core.plan import Plan, arrays
 from spmd_core.roofline import tokens_needed
-from spmd_core.sweeps import Sweep, SweepRow
+from spmd_core.sweeps import BEST, Sweep, SweepRow, curves, estimated, variants
 from spmd_core.words import share_words
 
 GOOD = 0.8  # scaling efficiency: below it the curve has bent
@@ -104,6 +104,16 @@ def step_tokens(plan: Plan) -> str:
 def is_unseen(plan: Plan) -> bool:
     """Returns True if a step has more tokens than that of any published run."""
     return plan.tokens > MOST_TOKENS
+
+
+def total_batch(sweep: Sweep) -> Sequence[SweepRow]:
+    """Returns estimates of the points with the base's total batch, each on its best mesh; none where
+    the sweep has that batch.
+    """
+    if not sweep.variable.scales or sweep.scaling == "strong" or not sweep.base.plan:
+        return ()
+    points = variants(replace(sweep, scaling="strong", meshes=BEST))
+    return curves(points, list(map(estimated, points)))
 
 
 def scaled_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:

@@ -25,6 +25,7 @@ from spmd_core.surveys import (
     step_tokens,
     sweep_headline,
     sweep_notes,
+    total_batch,
 )
 from spmd_core.sweeps import (
     BEST,
@@ -111,7 +112,7 @@ def show(
         replace(each, outcome=row.outcome, exposed_share=row.exposed_share)
         for row, each in zip(rows, alike, strict=True)
     ]
-    total = _total_batch(sweep)
+    total = total_batch(sweep)
     with st.container(border=True, key="answer"):
         others = _charts(sweep, alike, compiled, total)
         _reasons(sweep, rows)
@@ -505,14 +506,6 @@ def _reached(title: str, rows: Sequence[SweepRow], batch: str) -> Figure:
     last, first = rows[-1], next(row for row in rows if row.efficiency == 1)
     of = f"{span_words(last)} of a chip's speed at {first.point.label}, {batch}".strip()
     return Figure(title, f"{last.efficiency or 0.0:.0%}", of)
-
-
-def _total_batch(sweep: Sweep) -> Sequence[SweepRow]:
-    """Returns estimates of points with the base's total batch; none where the sweep has it."""
-    if not sweep.variable.scales or sweep.scaling == "strong" or not sweep.base.plan:
-        return ()
-    points = variants(replace(sweep, scaling="strong", meshes=BEST))
-    return curves(points, list(map(estimated, points)))
 
 
 def _chart(sweep: Sweep, rows: Sequence[SweepRow], name: str, chart: Spec, more: str = "") -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from spmd_core.answers.training_sheet import ABOUT_EVEN, Figure, mark_of, plan_policy
-from spmd_core.base import bytes_text, capital, mesh_text
+from spmd_core.base import bytes_text, capital, firsts_by_key, mesh_text
 from spmd_core.plan import Plan
 from spmd_core.sheets import (
     Cell,
@@ -175,8 +175,11 @@ def _least(
     """Returns the point that needs least, and how many others have a range that meets its own."""
     (best, least), *others = sorted(runs, key=lambda each: of(each[1]))
     most = of(least) * least.days.high / least.days.estimate
-    even = [each for each in others if of(each[1]) * _lowest(each[1]) <= most]
-    parts = [f"at {point_title(sweep, best.point)}"]
+    own = point_title(sweep, best.point)
+    near = [each for each in others if of(each[1]) * _lowest(each[1]) <= most]
+    by_title = firsts_by_key((point_title(sweep, each[0].point), each) for each in near)
+    even = [each for title, each in by_title.items() if title != own]  # no other plan there
+    parts = [f"at {own}"]
     if (plan := _plan(best)) and len({each.tokens for row, _ in runs if (each := _plan(row))}) > 1:
         parts.append(f"{step_tokens(plan)}{', beyond any published run' * is_unseen(plan)}")
     if even:

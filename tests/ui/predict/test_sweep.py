@@ -17,7 +17,15 @@ from spmd_core.base import mesh_text, seconds_text, span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.machine import absent
 from spmd_core.results import Failure
-from spmd_core.surveys import Knee, may_fall_short, reach_words, row_run, run_cells, scaled_rows
+from spmd_core.surveys import (
+    Knee,
+    may_fall_short,
+    reach_words,
+    row_run,
+    run_cells,
+    scaled_rows,
+    total_batch,
+)
 from spmd_core.sweeps import estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, csv_text, curves, outcome_of
 from spmd_core.terms import money_text
@@ -605,6 +613,10 @@ def test_the_best_point_is_named_in_days_and_in_dollars_of_each_price(lab):
         f"at {cheapest} chips, 1.05M tokens a step, about even with 2 more",
         (),
     )
+    both = best_figures(sweep, [*rows, *total_batch(sweep)], 1e12)
+    for figure in both:  # of two plans of its own chips it is not called even with itself
+        own = figure.more.split(", ")[0].removeprefix("at ")
+        assert own.endswith(" chips") and figure.more.count(own) == 1
     _, dollars = best_figures(sweep, rows, 1e12, {"v5p": 4.2})
     assert dollars.value == money_text(4.2 * runs[cheapest].chip_hours)
     test = opened(sweep="chips=64,256,1024")

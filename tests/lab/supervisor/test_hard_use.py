@@ -19,7 +19,16 @@ from spmd_core.lab.store.database import FILE_NAME
 from spmd_core.lab.store.store import Store
 from spmd_core.lab.supervisor.folder_lock import FILE_NAME as LOCK
 from spmd_core.lab.supervisor.process import tail_with
-from tests.labs import HASTY, PATIENCE_S, ROOT, experiment, is_running, start_python, until
+from tests.labs import (
+    HASTY,
+    PATIENCE_S,
+    ROOT,
+    experiment,
+    is_running,
+    is_stopped,
+    start_python,
+    until,
+)
 from tests.standin import sitecustomize as standin
 
 pytestmark = pytest.mark.usefixtures("standin_engine")
@@ -209,7 +218,9 @@ def test_a_worker_that_froze_while_idle_is_replaced(open_lab):
     assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
     frozen = lab.worker_pid
     os.kill(frozen, signal.SIGSTOP)
-    assert lab.wait(lab.submit(experiment()), PATIENCE_S).state == "succeeded"
+    until(lambda: is_stopped(frozen))  # a thread that had a core could answer a ping until then
+    status = lab.wait(lab.submit(experiment()), PATIENCE_S)
+    assert status.state == "succeeded", status
     assert lab.worker_pid != frozen
     assert not is_running(frozen)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from spmd_core.answers.training_sheet import ABOUT_EVEN, Figure, mark_of, plan_policy
+from spmd_core.answers.training_sheet import Figure, beside_words, plan_policy
 from spmd_core.base import bytes_text, capital, firsts_by_key, mesh_text
 from spmd_core.plan import Plan
 from spmd_core.sheets import (
@@ -184,8 +184,7 @@ def _least(
         parts.append(f"{step_tokens(plan)}{', beyond any published run' * is_unseen(plan)}")
     if even:
         named = point_title(sweep, even[0][0].point) if len(even) == 1 else f"{len(even)} more"
-        is_alike = mark_of(of(least), of(even[-1][1])) == ABOUT_EVEN
-        parts.append(f"{'about even with' if is_alike else 'cannot tell from'} {named}")
+        parts.append(beside_words(of(least), of(even[-1][1]), named))
     return Figure(f"Fewest {unit}", words(of(least)), ", ".join(parts))
 
 

@@ -22,7 +22,6 @@ from spmd_core.plan import Plan, option_words, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
-    MAY_MISS,
     NO_PRICE,
     ContextRow,
     TrainingAnswer,
@@ -40,7 +39,7 @@ _BEST = {  # of the best row, of one that needs so many times as much, and of on
     "dollars": ("cheapest", "× the dollars", "as cheap"),
 }
 _MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
-_MAY_MISS, _UNPRICED, _MAY_NOT_FIT = f", {MAY_MISS}", "no price", ", may not fit"
+_UNPRICED, _MAY_NOT_FIT = "no price", ", may not fit"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
 _MOST_ALIKE = 1.25
 
@@ -67,7 +66,7 @@ def five_figures(
     binds = f"{share.removesuffix(')')} of the step" if share else causal
     days = between(days_text(run.days.low), days_text(run.days.high)) if run else ""
     span = f"{days}, {run.chip_hours:,.0f} chip-hours" if run else ""
-    hourly = f"at {money_text(price)} a chip-hour"
+    hourly = f"{_money_span(run)}at {money_text(price)} a chip-hour"
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []
     time, ends = step.predicted_s, f"{plan.tokens:,} tokens"
     if time:
@@ -80,6 +79,13 @@ def five_figures(
         *dollars,
         Figure("Bound by", value.removesuffix("-bound"), binds),
     )
+
+
+def _money_span(run: TrainingCost | None) -> str:
+    if run is None or run.money is None:
+        return ""
+    ends = (run.money * each / run.days.estimate for each in (run.days.low, run.days.high))
+    return f"{between(*map(money_text, ends))} "
 
 
 def plan_policy(plan: Plan) -> str:
@@ -115,10 +121,10 @@ def _headline(answer: TrainingAnswer) -> str:
     names = [chip_title(row.kind) for row in answer.even if row is not best]
     others = listed(names) if names else ""
     is_alike = even_mark(answer) == ABOUT_EVEN
-    beside = f"about even with {others}" if is_alike else f"cannot tell from {others}"
+    beside = _beside(even_mark(answer), others)
     if question.budget and not question.days:
-        first = "About fastest" if others else "Fastest"
-        paid = f"{chips:,} {name}, {takes}, {money_text(best.run.money)}"
+        first = "About fastest" if others or _is_near_thrifty(best) else "Fastest"
+        paid = f"{chips:,} {name}, {takes}, {money_text(best.run.money)}{_doubt(answer, best)}"
         more = f", {beside}" if others else thrifty_words(best)
         return f"{first} within {money_text(question.budget)}: {paid}{more}."
     of = _of_chips(answer, chips)
@@ -155,7 +161,21 @@ def thrifty_words(row: TrainingRow) -> str:
     if row.thrifty is None:
         return ""
     chips, run = row.thrifty
-    return f"; {chips:,} take {days_text(run.days.estimate)} for {money_text(run.money)}"
+    takes = f"{days_text(run.days.estimate)} for {money_text(run.money)}"
+    if row.run and _is_near_thrifty(row):
+        beside = beside_words(row.run.days.estimate, run.days.estimate, f"{chips:,}")
+        return f"; {beside}, {takes}"
+    return f"; {chips:,} take {takes}"
+
+
+def _is_near_thrifty(row: TrainingRow) -> bool:
+    """Returns True if the ranges of days of a row and of its thrifty number of chips meet."""
+    return bool(row.run and row.thrifty and row.thrifty[1].days.low <= row.run.days.high)
+
+
+def _doubt(answer: TrainingAnswer, row: TrainingRow) -> str:
+    doubt = answer.question.doubt(row.run) if row.run and row.meets else ""
+    return f", {doubt}" * bool(doubt)
 
 
 def _of_chips(answer: TrainingAnswer, chips: int) -> str:
@@ -173,9 +193,8 @@ def _within(answer: TrainingAnswer, best: TrainingRow, beside: str) -> str:
     """Returns the answer of a deadline that is kept."""
     assert best.run and best.plan and answer.question.days
     first = ("About cheapest" if beside else "Cheapest") if answer.by == "dollars" else "Fewest"
-    doubt = _MAY_MISS if answer.question.may_miss(best.run) else ""
     chips = f"{best.plan.topology.chips:,} {chip_title(best.kind)}"
-    takes = days_text(best.run.days.estimate) + doubt
+    takes = days_text(best.run.days.estimate) + _doubt(answer, best)
     paid = f", {money_text(best.run.money)}" if best.run.money is not None else ""
     of = f"{best.plan.tokens:,} tokens a step"
     within = deadline_text(answer.question.days)
@@ -289,15 +308,29 @@ def mark_of(least: float, most: float) -> str:
     return _CANNOT_TELL if most > _MOST_ALIKE * least else ABOUT_EVEN
 
 
+def beside_words(least: float, most: float, other: str) -> str:
+    """Returns the verdict beside another one whose interval meets its own, by both estimates."""
+    return _beside(mark_of(*sorted((least, most))), other)
+
+
+def _beside(mark: str, other: str) -> str:
+    return f"{mark} {'with' if mark == ABOUT_EVEN else 'from'} {other}"
+
+
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
-    doubt = _MAY_MISS if row.run and row.meets and answer.question.may_miss(row.run) else ""
-    return _verdict(answer, row) + doubt + _MAY_NOT_FIT * bool(row.run and not row.is_sure)
+    return (
+        _verdict(answer, row)
+        + _doubt(answer, row)
+        + _MAY_NOT_FIT * bool(row.run and not row.is_sure)
+    )
 
 
 def _verdict(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row in answer.even:
         return even_mark(answer)
     best, (is_best, more, alike) = answer.best, _BEST[answer.by]
+    if row is best and row.run and row.thrifty and _is_near_thrifty(row) and answer.question.budget:
+        return mark_of(row.run.days.estimate, row.thrifty[1].days.estimate)
     if row is best:
         return is_best
     if row.run is None:

@@ -14,6 +14,7 @@ from spmd_core.facts.collective import (
     sent_per_step,
 )
 from spmd_core.facts.prediction import (
+    MAY_TAKE_LONGER,
     PROGRAM,
     RINGS,
     SAME_ESTIMATE,
@@ -77,6 +78,7 @@ __all__ = [
     "CONFIDENCE",
     "FEW_WITHIN",
     "LOOKS",
+    "MAY_TAKE_LONGER",
     "MOST_PROCESSES",
     "PLACEMENT",
     "PROGRAM",

@@ -15,6 +15,7 @@ Binds = Literal["compute", "memory", "interconnect", "host", "data centre networ
 SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the same
 # of a peak and of an estimate: the same program compiled twice differs by less
 SAME_PEAK, SAME_ESTIMATE = 0.01, 0.02
+MAY_TAKE_LONGER = "may take longer"  # an estimate's: plans like it compiled to more than theirs
 RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
 
 

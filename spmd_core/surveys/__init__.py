@@ -8,6 +8,7 @@ from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
     Price,
     axis_title,
+    doubt_words,
     mfu_title,
     missing_words,
     of_one_kind,
@@ -45,6 +46,7 @@ __all__ = [
     "called_words",
     "cost_title",
     "doing",
+    "doubt_words",
     "explained",
     "goal_words",
     "grown_most",

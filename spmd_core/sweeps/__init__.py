@@ -44,13 +44,16 @@ from spmd_core.sweeps.sweep import (
     variants,
 )
 from spmd_core.sweeps.training import (
+    COSTS_OVER,
     KINDS,
+    MAY_EXCEED,
     MAY_MISS,
     NO_PRICE,
     TOKENS_OF_A_STEP,
     TrainingAnswer,
     TrainingQuestion,
     TrainingRow,
+    budget_verdict,
     deadline_verdict,
     measure,
 )
@@ -62,9 +65,11 @@ from spmd_core.sweeps.ways_out import WayOut, ways_out
 __all__ = [
     "BEST",
     "CONTEXT_KINDS",
+    "COSTS_OVER",
     "EFFICIENCIES",
     "FIRST",
     "KINDS",
+    "MAY_EXCEED",
     "MAY_MISS",
     "MOST_CHIPS",
     "NO_PRICE",
@@ -94,6 +99,7 @@ __all__ = [
     "at_sizes",
     "begins",
     "best_mesh",
+    "budget_verdict",
     "cancel",
     "compile_seconds",
     "context_rows",

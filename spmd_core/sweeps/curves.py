@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
-from spmd_core.facts import Estimate, Prediction
+from spmd_core.facts import MAY_TAKE_LONGER, Estimate, Prediction, StoredFact
 from spmd_core.plan import Plan
 from spmd_core.results import StrategyResult, safe_cell
 from spmd_core.sweeps.sweep import SweepPoint
@@ -54,6 +54,7 @@ class Numbers:
     # kind of time, or mesh axes waited for -> seconds of the step
     shares_s: dict[str, float] = field(default_factory=dict)
     fit: str = ""  # the verdict on memory, as a prediction has it
+    doubt: StoredFact | None = None  # why an estimate may be too short
 
     @property
     def time(self) -> Estimate | None:
@@ -161,6 +162,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
         prediction.chip_seconds,
         prediction.shares_by_axis,
         fit,
+        next((each for each in prediction.facts or () if each.kind == MAY_TAKE_LONGER), None),
     )
 
 
@@ -292,7 +294,7 @@ def row_json(row: SweepRow) -> dict[str, Any]:
         "exposed_most": row.exposed_most,
         "binds": numbers.binds,
         "run": outcome.run,
-        "meshes_tried": point.meshes_tried,
+        "plans_tried": point.plans_tried,
         "words": point.refusal or "; ".join(filter(None, (point.instead, outcome.words))) or None,
     }
 

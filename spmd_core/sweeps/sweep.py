@@ -10,7 +10,7 @@ from spmd_core.base import RequestError, mesh_text, numbered, refuse, shorten
 from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.facts import Fits
 from spmd_core.fields import Mesh
-from spmd_core.machine import get_topology, topology_of_chips
+from spmd_core.machine import Topology, get_topology, topology_of_chips
 from spmd_core.plan import (
     DATA_AXES,
     Plan,
@@ -22,6 +22,8 @@ from spmd_core.plan import (
 from spmd_core.search import REMATS
 from spmd_core.sweeps.best_mesh import BEST, best_mesh
 from spmd_core.sweeps.least_memory import least_memory
+from spmd_core.sweeps.training import TrainingQuestion
+from spmd_core.sweeps.training_search import train
 from spmd_core.sweeps.variables import VARIABLES, Scaling, Value, Variable
 from spmd_core.time import estimate_memory, estimate_step
 
@@ -39,7 +41,8 @@ class Sweep:
     """What is varied, over which values.
 
     `vary` names a row of VARIABLES. `scaling` is for chips: `weak` keeps the batch per chip,
-    `strong` the total batch. `meshes` are the best at each number of chips, or the base's, resized.
+    `strong` the total batch. With the best of `meshes` each number of chips has the plan that Predict
+    finds for it, else the base's with its mesh resized.
     """
 
     base: Experiment
@@ -91,7 +94,7 @@ class SweepPoint:
     fits: Fits | None = None
     host_capacity_bytes: int = 0
     host_bytes: int | None = None
-    meshes_tried: int | None = None  # of which its mesh is the best
+    plans_tried: int | None = None  # of which its own is the fastest
     instead: str | None = None  # its plan, and why it replaces that of the sweep
     unfit: str | None = None  # whether that may or does not fit, and why
 
@@ -175,7 +178,7 @@ def _point(sweep: Sweep, value: Value) -> SweepPoint:
         else:
             experiment, tried = _varied(sweep, value), None
         label = variable.label_of(value, get_topology(experiment.target))
-        point = replace(_valid(label, value, experiment), meshes_tried=tried)
+        point = replace(_valid(label, value, experiment), plans_tried=tried)
         return _tuned(point, sweep.base.plan) if sweep.is_tuned else point
     except RequestError as error:
         chips = value if variable.scales and isinstance(value, int) else 0
@@ -201,7 +204,7 @@ def _tuned(point: SweepPoint, base: Plan | None) -> SweepPoint:
     why = "; ".join(undivided_axes(plan)) if point.is_too_large else ""
     unfit = f"which {verb} not fit{f': {why}' if why else ''}"
     words = f"{_policy(best.plan)} in place of {_policy(plan)}, {unfit}"
-    return replace(tuned, instead=words, unfit=unfit, meshes_tried=point.meshes_tried)
+    return replace(tuned, instead=words, unfit=unfit, plans_tried=point.plans_tried)
 
 
 def _as_sure(base: Plan | None) -> tuple[Fits, ...]:
@@ -217,7 +220,7 @@ def _nearest(point: SweepPoint, plan: Plan) -> SweepPoint:
     experiment = experiment_of(least).vary(strategies=[point.strategy])
     nearest = _valid(point.label, point.value, experiment)
     words = f"nearest to fitting: {_policy(least)}"
-    return replace(nearest, instead=words, meshes_tried=point.meshes_tried)
+    return replace(nearest, instead=words, plans_tried=point.plans_tried)
 
 
 def _policy(plan: Plan) -> str:
@@ -250,7 +253,9 @@ def _with_best(
     topology = topology_of_chips(plan.topology.chip.generation, chips)
     batch = plan.batch * chips / plan.topology.chips if scaling == "weak" else plan.batch
     try:
-        best = best_mesh(plan.to_json(), topology.target, batch)
+        if (trained := _trained(plan, topology, batch)) is None:
+            mesh = best_mesh(plan.to_json(), topology.target, batch, REMATS)
+            trained = mesh.plan, mesh.plans
     except RequestError as error:
         if scaling == "weak" or topology.devices == plan.devices:
             raise
@@ -260,8 +265,22 @@ def _with_best(
             f"divide over no mesh of {chips:,} chips",
             f"use {'other chips' if is_power else 'a power of two'}, or the same batch per chip",
         ) from error
-    chosen = _faster(plan, best.plan) if batch == plan.batch else best.plan
-    return experiment_of(chosen).vary(strategies=base.strategies), best.tried
+    best, tried = trained
+    chosen = _faster(plan, best) if batch == plan.batch else best
+    return experiment_of(chosen).vary(strategies=base.strategies), tried
+
+
+def _trained(plan: Plan, topology: Topology, batch: float) -> tuple[Plan, int] | None:
+    """Returns the plan that Predict finds for so many chips and sequences, and of how many; None
+    without one of these that may fit.
+    """
+    if batch < 1 or batch != int(batch):
+        return None
+    kind, chips = topology.chip.generation, topology.chips
+    (row,) = train(TrainingQuestion(plan.to_json(), 1.0, batch, (kind,), chips)).rows
+    if row.run is None or row.plan is None or row.plan.batch != batch:
+        return None
+    return (row.plan, row.plans) if row.plan.target == topology.target else None
 
 
 def _faster(own: Plan, best: Plan) -> Plan:

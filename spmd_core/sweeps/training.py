@@ -20,6 +20,7 @@ TOKENS_OF_A_STEP = 2**22
 LEAST_MFU = 0.5  # of the best MFU on other numbers of chips: below, most dollars buy waits
 NO_PRICE = "no price per chip-hour"
 MAY_MISS = "may miss"  # a deadline that the range of a run meets
+COSTS_OVER, MAY_EXCEED = "costs over", "may exceed"  # likewise, a budget
 
 
 def deadline_verdict(run: TrainingCost, days: float) -> str:
@@ -29,6 +30,15 @@ def deadline_verdict(run: TrainingCost, days: float) -> str:
     if run.days.estimate > days:
         return "misses"
     return "keeps" if run.days.high <= days else MAY_MISS
+
+
+def budget_verdict(run: TrainingCost, dollars: float) -> str:
+    """Returns whether a run keeps a budget with all of its range, may exceed it, or costs more by its
+    estimate.
+    """
+    if (run.money or 0.0) > dollars:
+        return COSTS_OVER
+    return "keeps" if (run.most_money or 0.0) <= dollars else MAY_EXCEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +86,11 @@ class TrainingQuestion:
         in_time = self.days is None or run.days.estimate <= self.days
         return in_time and (self.budget is None or (run.money or 0.0) <= self.budget)
 
-    def may_miss(self, run: TrainingCost) -> bool:
-        """Returns True if a run keeps the deadline by its estimate alone."""
-        return self.days is not None and deadline_verdict(run, self.days) == MAY_MISS
+    def doubt(self, run: TrainingCost) -> str:
+        """Returns the verdict on a limit that a run keeps by its estimate alone, else ""."""
+        late = deadline_verdict(run, self.days) if self.days else ""
+        dear = budget_verdict(run, self.budget) if self.budget else ""
+        return next((each for each in (late, dear) if each in (MAY_MISS, MAY_EXCEED)), "")
 
     def check(self) -> None:
         """Raises RequestError where the question has no answer."""

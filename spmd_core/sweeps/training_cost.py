@@ -17,6 +17,11 @@ class TrainingCost(Frozen):
     chip_hours: float
     money: float | None = None
 
+    @property
+    def most_money(self) -> float | None:
+        """Dollars at the slow end of the range of days."""
+        return None if self.money is None else self.money * self.days.high / self.days.estimate
+
     def scaled(self, factor: float) -> "TrainingCost":
         """Returns it with steps of `factor` times the seconds."""
         days = {name: factor * value for name, value in self.days.model_dump().items()}

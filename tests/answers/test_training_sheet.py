@@ -239,3 +239,33 @@ def test_another_batch_than_the_question_has_is_explained():
     assert batch_words(row.plan, row.plan.batch) == ""
     (few,) = train(TrainingQuestion(FORM, 1e12, 512, ("h100",), chips=4)).rows
     assert few.plan.batch == 512 or batch_words(few.plan, 512).endswith(": these do not fit.")
+
+
+def test_a_budget_inside_the_range_of_dollars_may_be_exceeded():
+    answer = asked(budget=2e5, price=PRICE[:1])
+    best = answer.best
+    for times, doubt in ((0.99, ""), (1.01, ", may exceed")):
+        high = times * best.run.days.estimate * 2e5 / best.run.money
+        days = best.run.days.model_copy(update={"high": high})
+        row = replace(best, run=best.run.model_copy(update={"days": days}))
+        seen = TrainingAnswer(answer.question, (row,))
+        assert training_table(seen).column("Verdict")[0].text == f"fastest{doubt}"
+        assert (", may exceed" in training_headline(seen)) is bool(doubt)
+
+
+@pytest.mark.parametrize("times", [0.9, 1.1])
+def test_a_thriftier_run_whose_days_meet_those_of_the_fastest_is_not_called_slower(times):
+    question = TrainingQuestion(FORM, 1e12, 512, ("v5e",), budget=1e6, price=(("v5e", 1.2),))
+    (row,) = train(question).rows
+    chips, thrifty = row.thrifty
+    days = row.run.days.model_copy(update={"high": times * thrifty.days.low})
+    row = replace(row, run=row.run.model_copy(update={"days": days}))
+    answer = TrainingAnswer(question, (row,))
+    meets, words = times > 1, training_headline(answer)
+    assert words.startswith("About fastest" if meets else "Fastest")
+    assert (f"; cannot tell from {chips:,}, " in words) is meets
+    assert (
+        training_table(answer)
+        .column("Verdict")[0]
+        .text.startswith("cannot tell" if meets else "fastest")
+    )

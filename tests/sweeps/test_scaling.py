@@ -11,9 +11,9 @@ from spmd_core.machine import get_topology
 from spmd_core.search import SAME, policies, step_options
 from spmd_core.search.chips import named_meshes
 from spmd_core.search.question import REMATS
-from spmd_core.surveys import sweep_headline, sweep_notes
+from spmd_core.surveys import doubt_words, sweep_headline, sweep_notes
 from spmd_core.surveys.sweep.scaling import grown_most, knee
-from spmd_core.sweeps import best_mesh, parse_sweep, variants
+from spmd_core.sweeps import TrainingQuestion, best_mesh, parse_sweep, train, variants
 from spmd_core.sweeps.curves import Outcome, curves, row_json
 from spmd_core.sweeps.runs import estimated
 from spmd_core.time import MeshEstimates, estimate_step, may_pass_in_rings
@@ -115,7 +115,7 @@ def test_a_strong_sweep_has_the_best_mesh_at_each_number_of_chips_and_its_knee()
     for row in rows[:3]:
         plan = row.point.experiment.plan
         assert plan == best_mesh(plan.to_json(), plan.target, 512).plan
-        assert row_json(row)["meshes_tried"] == row.point.meshes_tried > 1
+        assert row_json(row)["plans_tried"] == row.point.plans_tried > 1
     found = knee(rows[:3])
     assert found and found.after.efficiency < 0.8 <= found.before.efficiency
     assert found.tokens == found.after.point.experiment.plan.tokens / found.after.point.chips
@@ -221,3 +221,31 @@ def test_a_total_batch_is_refused_in_sequences_a_step():
         "512 sequences a step divide over no mesh of 8,960 chips: use a power of two, or the same "
         "batch per chip"
     )
+
+
+@pytest.mark.parametrize("chips", [256, 4096, 16384])
+@pytest.mark.parametrize("scaling", ["weak", "strong"])
+def test_each_point_of_a_sweep_has_the_plan_that_predict_finds(chips, scaling):
+    form = {"model": "llama-3.1-8b", "sequence": 8192}
+    (row,) = train(TrainingQuestion(form, 1e12, 512, ("v5e",), chips)).rows
+    sweep = parse_sweep(experiment_of(row.plan), "chips=256,1024,4096,16384", scaling, "best")
+    for point in variants(sweep):
+        plan = point.experiment.plan
+        asked = TrainingQuestion(form, 1e12, plan.batch, ("v5e",), point.chips)
+        (own,) = train(asked).rows
+        assert plan.batch == (512 if scaling == "strong" else 512 * point.chips / chips)
+        assert estimated(point).numbers.step_s == own.step.predicted_s.estimate
+
+
+def test_a_point_whose_estimate_may_be_too_short_is_named_with_the_reason():
+    form = {"model": "llama-3.1-8b", "sequence": 8192}
+    (row,) = train(TrainingQuestion(form, 1e12, 512, ("v5e",), 16384)).rows
+    assert row.plan.axis_sizes["tensor"] == 32
+    sweep = parse_sweep(experiment_of(row.plan), "chips=256,16384", "strong", "best")
+    points = variants(sweep)
+    rows = curves(points, list(map(estimated, points)))
+    (words,) = doubt_words(sweep, rows)
+    assert words.startswith("16,384 chips: plans that have tensor=32 may compile to ")
+    assert words in sweep_notes(sweep, rows)
+    known = [replace(each, outcome=replace(each.outcome, state="predicted")) for each in rows]
+    assert doubt_words(sweep, known) == []

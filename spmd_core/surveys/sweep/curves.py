@@ -19,7 +19,7 @@ from spmd_core.sweeps import (
     run_of,
 )
 from spmd_core.terms import StepCost, cost, mfu_words, title
-from spmd_core.words import bound_words, paired_words, ratio_words, share_words
+from spmd_core.words import bound_words, fact_words, paired_words, ratio_words, share_words
 
 _PLURAL = re.compile(r"s\b")
 NOTABLE = 0.05  # of the step: exposed communication worth a word
@@ -136,10 +136,21 @@ def _sentences(sweep: Sweep, rows: Sequence[SweepRow], compiled: int = 0) -> Ite
         apart = "" if len(timed) == len(every) else ", on a curve of their own"
         apart += "; the curves compare estimates of all" * bool(compiled)
         yield f"{guessed} of {numbered(len(every), 'point')} {are}, not compiled{apart}."
+    yield from doubt_words(sweep, rows)
     if too_large := _too_large(sweep, rows):
         yield too_large
     if failed := [row for row in rows if row.outcome.state == "failed"]:
         yield f"{points_words(sweep, failed)} failed to compile."
+
+
+def doubt_words(sweep: Sweep, rows: Sequence[SweepRow], of: str = "") -> list[str]:
+    """Returns why estimates of points, `of` a curve, may be too short, each reason once."""
+    reasons: dict[str, list[SweepRow]] = {}
+    for row in rows:
+        if row.is_estimated and (doubt := row.numbers.doubt):
+            reasons.setdefault(fact_words(doubt), []).append(row)
+    of = f"{of}, " * bool(of)
+    return [f"{of}{points_words(sweep, each)}: {words}." for words, each in reasons.items()]
 
 
 def of_one_kind(timed: Sequence[SweepRow]) -> list[SweepRow]:

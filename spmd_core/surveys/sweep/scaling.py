@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from spmd_core.base import count_text, number_text, numbered
+from spmd_core.base import between, count_text, number_text, numbered
 from spmd_core.plan import Plan, arrays
 from spmd_core.roofline import tokens_needed
 from spmd_core.sweeps import BEST, Sweep, SweepRow, curves, estimated, variants
@@ -133,13 +133,13 @@ def scaling_notes(sweep: Sweep, rows: Sequence[SweepRow]) -> list[str]:
     able = [row for row in rows if row.point.experiment and row.point.experiment.plan]
     if not able or not sweep.variable.scales:
         return []
-    tried = [row.point.meshes_tried for row in able if row.point.meshes_tried]
+    tried = [row.point.plans_tried for row in able if row.point.plans_tried]
     notes = []
     if tried:
-        span = f"{min(tried)} to {max(tried)}" if min(tried) < max(tried) else f"{tried[0]}"
+        span = between(f"{min(tried):,}", numbered(max(tried), "plan"))
         notes.append(
-            f"Each row has the best mesh by the estimate, of {span} of up to two axes in a slice; "
-            "everything else stays."
+            f"Each row has the plan that Predict finds for its chips and batch: the fastest by the "
+            f"estimate, of {span}."
         )
     if sweep.scaling == "weak":
         notes += _batches(able)

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 from spmd_core.base import sums_by_key
 from spmd_core.facts import (
+    MAY_TAKE_LONGER,
     RINGS,
     Binds,
     Bounds,
@@ -155,7 +156,7 @@ def _facts(shapes: Shapes, memory: MemoryEstimate, attention: float) -> tuple[St
         facts.append(StoredFact(kind=RINGS))
     above, what = _above(shapes, memory.host)
     if above:
-        facts.append(StoredFact(kind="may take longer", values={"what": what, "times": 1 + above}))
+        facts.append(StoredFact(kind=MAY_TAKE_LONGER, values={"what": what, "times": 1 + above}))
     return tuple(facts)
 
 

@@ -25,7 +25,7 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.time import estimate_step, is_outdated
-from spmd_core.words import fact_words, parts, predictions as words
+from spmd_core.words import parts, predictions as words
 from spmd_lab.ui import cards, choices, next_step, price, state
 from spmd_lab.ui.arrows import view as arrows
 from spmd_lab.ui.charts import shares
@@ -50,8 +50,6 @@ from spmd_lab.ui.timeline.data import lanes_of
 STORED_BEFORE = (
     "This prediction was stored without its timeline: press Recompile to see every operation."
 )
-
-_DOUBTS = ("may take longer", "mostly attention")  # facts of an estimate that are shown in front
 
 
 def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
@@ -128,9 +126,7 @@ def _estimate(plan: Plan) -> None:
             run_answer.ways(plan)
         run_answer.find_best(plan)
         nearest.offer_without_rings(plan, estimate)
-    shown = estimate.facts if estimate.facts and estimate.is_timed else ()
-    doubts = [fact_words(fact) for fact in shown if fact.kind in _DOUBTS]
-    for note in (*(note for note in plan_notes(plan) if note not in answer), *doubts):
+    for note in (note for note in plan_notes(plan) if note not in answer):
         st.warning(plain(as_sentence(note)), icon=":material/call_split:")
     nearest.offer_context(plan)
     with counted:

@@ -26,14 +26,17 @@ from spmd_core.answers import (
 )
 from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text
 from spmd_core.experiment import experiment_of
-from spmd_core.facts import Prediction
+from spmd_core.facts import MAY_TAKE_LONGER, Prediction
 from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.search import link, question_for, read_prices
 from spmd_core.sheets import Table
 from spmd_core.sweeps import (
+    COSTS_OVER,
+    MAY_EXCEED,
     TrainingAnswer,
     TrainingCost,
+    budget_verdict,
     context_rows,
     deadline_verdict,
     training_run,
@@ -41,7 +44,14 @@ from spmd_core.sweeps import (
 )
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
-from spmd_core.words import bound_by, days_text, deadline_text, predictions, tokens_text
+from spmd_core.words import (
+    bound_by,
+    days_text,
+    deadline_text,
+    fact_words,
+    predictions,
+    tokens_text,
+)
 from spmd_lab.ui import cards, exports, price, state
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.charts.over_context import context_chart
@@ -51,6 +61,7 @@ from spmd_lab.ui.shell import draw_figures, draw_table
 from spmd_lab.ui.tables import table_frame
 
 ESTIMATE, COMPILED = "Estimate", "Compiled"
+_DOUBTS = (MAY_TAKE_LONGER, "mostly attention")  # facts of an estimate that its figures do not show
 _SEEN = 0.001  # of a host's memory
 
 
@@ -70,6 +81,9 @@ def card(plan: Plan, shown: Prediction) -> DeltaGenerator:
         more = " ".join(filter(None, (more, batch_words(plan, question.asked_of(plan).sequences))))
     if more:
         st.markdown(plain(more))
+    for fact in [] if shown.compiled else shown.facts or ():
+        if fact.kind in _DOUBTS:
+            st.markdown(f":orange[{plain(as_sentence(fact_words(fact)))}]")
     where, mesh, step, time, *dollars, bound = five_figures(plan, shown, run, each)
     time = time._replace(title=f"For {tokens_text(question.tokens())}")
     mesh = mesh._replace(title=question.chosen_words(), more=f"on {where.more}")
@@ -166,16 +180,16 @@ def _verdict(plan: Plan, shown: Prediction, run: TrainingCost) -> tuple[str, boo
         answer = f"{verdict.capitalize()} {deadline_text(value)} {chips}"
         is_kept = verdict != "misses"
     elif value is not None and run.money is None:
-        answer, is_kept = f"{money_text(value)} needs a price per chip-hour", False
-        more = f"Fits {chips}."
-    elif value is not None and run.money is not None:
-        is_kept = run.money <= value
-        answer += f" within {money_text(value)}"
-        most = run.money * run.days.high / run.days.estimate
+        more = f"What {money_text(value)} pays for needs a price per chip-hour: enter one."
+    elif value is not None:
+        verdict = budget_verdict(run, value)
+        is_kept, over = verdict != COSTS_OVER, f"{verdict.capitalize()} {money_text(value)} {chips}"
         if not is_kept:
-            answer, more = f"Costs over {money_text(value)} {chips}", budget_words(run, value)
-        elif most > value:
-            more = f"Up to {money_text(most)} by its range."
+            answer, more = over, budget_words(run, value)
+        elif verdict == MAY_EXCEED:
+            answer = over
+        else:
+            answer += f" within {money_text(value)}"
     if shown.fit == "may not fit":
         more = f"{answer} if it fits." if value is not None else ""
         answer, is_kept = f"May not fit {chips}, by the range of its memory", False
@@ -223,7 +237,7 @@ def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], No
         if answer is None:
             return None
         timed = [row for row in answer.ordered if row.run]
-        if timed:
+        if len(timed) > 1:
             st.vega_lite_chart(
                 charts.training_chart(answer),
                 alt="; ".join(

@@ -13,6 +13,7 @@ from spmd_core.base import RequestError, bytes_text, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
     GOOD,
+    doubt_words,
     grown_most,
     may_fall_short,
     missing_words,
@@ -81,10 +82,14 @@ _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
 _WEAK: Scaling = "weak"
-_MESHES: dict[Meshes, str] = {BEST: "Best mesh of each", "kept": "This mesh, resized"}
+_MESHES: dict[Meshes, str] = {BEST: "Best of each", "kept": "This mesh, resized"}
 _SCALING_HELP = (
-    "Weak scaling has the same batch per chip, strong scaling the same in total. Of the mesh, fsdp or "
-    "data takes the chips that come in, and the other axes stay"
+    "Weak scaling has the same batch per chip, strong scaling the same in total. Of a mesh that is "
+    "resized, fsdp or data takes the chips that come in, and the other axes stay"
+)
+_PLANS_HELP = (
+    "The plan that Predict finds for each number of chips, or your own: what it saves, its microbatches "
+    "and its mesh, which is resized"
 )
 
 
@@ -129,7 +134,7 @@ def _folded(
 ) -> None:
     """Draws what is made where it is opened: the meshes of the same total batch, the other curves."""
     if total:
-        with st.expander("Same total batch: every mesh", key="total", on_change="rerun") as folded:
+        with st.expander("Same total batch: every plan", key="total", on_change="rerun") as folded:
             if folded.open:
                 _table(replace(sweep, scaling="strong"), total, ("State",))
     with st.expander("Every curve", key="curves", on_change="rerun") as folded:
@@ -280,24 +285,34 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
 def _ways_to_scale(
     experiment: Experiment, linked: Sweep | None, fresh: bool
 ) -> tuple[Scaling, Meshes]:
+    first = linked.scaling if linked else _first_scaling(experiment)
     scaling = st.selectbox(
         "Scaling",
         list(SCALING),
-        key=_seeded("sweep:scaling", linked.scaling if linked else _WEAK, fresh),
+        key=_seeded("sweep:scaling", first, fresh),
         format_func=lambda name: SCALING[name],
         help=_SCALING_HELP,
     )
-    if not experiment.plan or scaling == "weak":
+    if not experiment.plan:
         return scaling, _KEPT
     meshes = linked.meshes if linked and linked.scaling == scaling else BEST
     chosen = st.segmented_control(
-        "Meshes",
+        "Plans",
         list(_MESHES),
-        key=_seeded("sweep:meshes", meshes, fresh),
+        key=_seeded(f"sweep:meshes:{scaling}", meshes, fresh),
         format_func=lambda name: _MESHES[name],
         required=True,
+        help=_PLANS_HELP,
     )
     return scaling, chosen or _KEPT
+
+
+def _first_scaling(experiment: Experiment) -> Scaling:
+    """Returns how a sweep begins: with the same total batch where a chip has less than a sequence, of
+    which fewer chips would have none.
+    """
+    plan = experiment.plan
+    return "strong" if plan and plan.batch < plan.topology.chips else _WEAK
 
 
 def _values(variable: Variable, experiment: Experiment, values: str, fresh: bool) -> str:
@@ -440,8 +455,13 @@ def _answer(
         badges.badge(plain(f"{points_words(sweep, unsure)} may not fit"), color="orange")
     above = any((row.efficiency or 0.0) > 1 for row in timed)
     efficiency = (*_EFFICIENCY, *[_ABOVE] * above) if timed else ()
+    doubts = doubt_words(sweep, rows)
+    for doubt in (*doubts, *doubt_words(sweep, total, SCALING["strong"])):
+        st.markdown(f":orange[{plain(doubt)}]")
     more = [*sweep_notes(sweep, rows, compiled), *efficiency, _READING]
-    lines = (f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line)
+    lines = (
+        f"- {plain(as_sentence(line.rstrip('.')))}" for line in more if line and line not in doubts
+    )
     cards.how_sure(badges).markdown("\n".join(lines))
     reached, grown = _figures(sweep, timed, scaled_rows(total))
     each = [*rows, *scaled_rows(total)]

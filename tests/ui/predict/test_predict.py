@@ -114,7 +114,11 @@ def test_a_step_that_is_mostly_attention_names_the_kernel_that_is_estimated(open
         options={"model": "llama-3.1-8b"},
     )
     screen = opened(experiment=link.encode(long))
-    (warning,) = [each.value for each in screen.warning if "attention is" in each.value.lower()]
+    (warning,) = [
+        each.value
+        for each in screen.markdown
+        if ":orange[" in each.value and "attention is" in each.value.lower()
+    ]
     assert "JAX's splash kernel" in warning
 
 
@@ -717,12 +721,13 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     screen = screen_opened("predict")
     field(screen, "selectbox", "Size by").set_value("dollars").run()
     assert not screen.exception
-    assert "$1 million needs a price per chip-hour." in headings(screen)
+    assert "Fits on 256 v5e." in headings(screen), "no verdict on a budget without a price"
+    assert "What $1 million pays for needs a price per chip-hour: enter one." in headings(screen)
     assert said(screen).count("needs a price per") <= 1, "once"
     assert "Fits on 256 v5e." in headings(screen)
     assert field(screen.sidebar, "text_input", "Price per chip-hour ($)"), "beside the budget"
     field(screen, "text_input", "Price per chip-hour ($)").set_value("2").run()
-    assert "Fastest within $1 million: " in headings(screen) and errors(screen) == ""
+    assert "About fastest within $1 million: " in headings(screen) and errors(screen) == ""
     assert "v5e within $1 million." in headings(screen)
     assert field(screen, "text_input", "Price per chip-hour ($)").value == "v5e=2", "of no other"
     field(screen, "number_input", "Dollars").set_value(1000.0).run()

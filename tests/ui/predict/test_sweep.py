@@ -574,7 +574,7 @@ def test_what_the_same_total_batch_reaches_is_beside_weak_scaling_alone(lab):
     mesh = mesh_text(last.point.experiment.mesh, " ")
     assert ">of a chip's speed at 64, 262,144 tokens a step<" in weak.replace("&#x27;", "'")
     assert mesh in scaling_alt(parse_sweep(BASE, "chips=64,256,1024"), total)
-    fold = next(each for each in test.expander if each.label == "Same total batch: every mesh")
+    fold = next(each for each in test.expander if each.label == "Same total batch: every plan")
     assert not fold.table  # made where it is opened
     (headline,) = (each.value for each in test.subheader if "It scales" in each.value)
     reach = reach_words(total, 1024, has_tokens=False)
@@ -619,6 +619,7 @@ def test_the_best_point_is_named_in_days_and_in_dollars_of_each_price(lab):
         assert own.endswith(" chips") and figure.more.count(own) == 1
     _, dollars = best_figures(sweep, rows, 1e12, {"v5p": 4.2})
     assert dollars.value == money_text(4.2 * runs[cheapest].chip_hours)
+    _, dollars = best_figures(sweep, [*rows, *total_batch(sweep)], 1e12, {"v5p": 4.2})
     test = opened(sweep="chips=64,256,1024")
     assert "Fewest days for 1T tokens" in figures(test) and "Chip-hours" in test.table[0].value
     test.text_input(key=state_key(test)).set_value("4.2").run()

@@ -10,7 +10,6 @@ from spmd_core.advice import program_headline
 from spmd_core.base import mesh_text
 from spmd_core.workloads import programs
 from spmd_lab.ui import links, live, mesh_fields, shell, state, style
-from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import (
     arrays,
@@ -45,7 +44,7 @@ if program is None:
 
 with st.sidebar:
     changed = fields.program_fields(program)
-experiment, refusal = state.edit("programs", changed, "run_program")
+experiment, refusal = state.edit("programs", changed, result.RUN)
 program = experiment.exported or program
 run = live.joined("programs", experiment) or result.stored(experiment)
 at_work = live.is_at_work(run)
@@ -57,8 +56,6 @@ if not refusal and not misfit:
     door.keep_changes(before, experiment)
     what_if.begin("programs", before, experiment)
 wrong = result.judged(experiment, run, before)
-verb = "Recompile" if wrong.compiled else "Compile and predict"
-verb = verb if experiment.place.is_absent else "Run"
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
     is_example = door.is_example(program)
@@ -69,16 +66,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         door.held(program.described.program)
         door.guide()
     can_run = not (refusal or misfit or at_work)
-    if not experiment.place.is_absent:
-        result.compile_button(experiment, "header", can_run)
-    lacking = result.room(wrong, experiment, lab().hardware().available_bytes)
-    pressed = st.button(
-        verb,
-        icon=":material/play_arrow:",
-        key="run_program",
-        disabled=not can_run or bool(lacking),
-        help=plain(lacking) or None,
-    )
+    result.run_button(wrong, experiment, can_run)
 st.caption(
     f"**{plain(program.described.name)}** for {plain(experiment.target)}, mesh "
     f"{plain(mesh_text(program.mesh, ' '))}.",
@@ -91,8 +79,6 @@ if refusal:
     shell.refused("programs", refusal, offer=mesh_fields.offer_sizes)
 elif misfit:
     shell.offer_nearest("programs", misfit)
-elif pressed:
-    live.ask("programs", experiment)
 status = live.follow("programs", experiment, run, at_work)
 result.card(wrong, experiment, can_run)
 details = result.answer(status, wrong) if status else None

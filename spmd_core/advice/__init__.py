@@ -19,7 +19,14 @@ from spmd_core.advice.fixes import (
     specs_words,
     what_if_words,
 )
-from spmd_core.advice.limits import clean_words, limit_words, waiting
+from spmd_core.advice.limits import (
+    KINDS,
+    checked_words,
+    clean_words,
+    limit_of,
+    limit_words,
+    waiting,
+)
 from spmd_core.advice.nearest import (
     arguments,
     changes,
@@ -28,7 +35,6 @@ from spmd_core.advice.nearest import (
 )
 from spmd_core.advice.options import Option, conclusion, options, removal_lead
 from spmd_core.advice.programs import (
-    KINDS,
     all_findings,
     compiled_beside,
     compiled_findings,
@@ -68,6 +74,7 @@ __all__ = [
     "change_words",
     "changes",
     "check",
+    "checked_words",
     "clean_words",
     "compiled_beside",
     "compiled_findings",
@@ -85,6 +92,7 @@ __all__ = [
     "held_spec",
     "in_front",
     "in_words",
+    "limit_of",
     "limit_words",
     "nearest_words",
     "next_step",

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import get_args
 
 from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending, result_spec, unrefuted
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
@@ -16,7 +15,6 @@ from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
     VALUE,
     Finding,
-    FindingKind,
     Held,
     Program,
     as_regex,
@@ -27,7 +25,6 @@ from spmd_core.workloads import (
     weights_over,
 )
 
-KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
 _DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16"}  # of HLO
 _BY_CONSTRAINT = ("dropped_batch", "replicated_carry")  # that a constraint on their line mends
 MOST_NAMED = 3  # arguments of a batch

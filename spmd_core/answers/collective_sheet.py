@@ -123,8 +123,8 @@ COLLECTIVES = Sheet[CommunicationRow](
                     None,
                     (
                         _where(each),
+                        capital(_reason(each)),  # first: a cell has four lines
                         (by := _set_by(each, is_brief=True)) and f"Set by {by}",
-                        capital(_reason(each)),
                     ),
                 )
             ),

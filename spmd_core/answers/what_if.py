@@ -21,6 +21,7 @@ from spmd_core.base import (
 )
 from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.facts import Estimate, sent_at_least
+from spmd_core.machine import get_topology
 from spmd_core.program import CollectiveRow
 from spmd_core.results import Operation
 from spmd_core.runs import Partitioned, Requested
@@ -32,9 +33,11 @@ T = TypeVar("T")
 _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
 
 WITHIN = 0.02  # which bytes of partitioned programs are of compiled ones: less is no rise
+ROOMY = 0.8  # of HBM: what is below leaves room for a faster step to hold more
 WORSE = (
-    "A fix is worse where peak memory or step time rises. Where no time is known, the product of peak "
-    "memory, matmul FLOPs and bytes sent decides: twice the bytes are worth half the memory or work."
+    f"A fix is worse where step time rises, or peak memory: not of a faster step below {ROOMY:.0%} of "
+    "HBM. Where no time is known, the product of peak memory, matmul FLOPs and bytes sent decides: "
+    "twice the bytes are worth half the memory or work."
 )
 Ends = tuple[T | None, T | None]  # before and after a change
 _FROM_NONE = 2.0  # times: what sends bytes where nothing was sent counts as twice
@@ -173,11 +176,20 @@ class WhatIf:
         listed = [PEAK] if all(peaks) and _ratio(peaks) > 1 + WITHIN else []
         if self.is_timed:
             times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
+            if _ratio(times) < 1 - WITHIN and self._has_room:
+                return ()
             return (*listed, *([STEP] if _ratio(times) > 1 + WITHIN else ()))
         ratios = {SENT: _ratio(self.sent_bytes), WORK: _ratio(self.work or (1, 1))}
         risen = [title for title, ratio in ratios.items() if ratio > 1 + WITHIN]
         is_worse = prod((_ratio(peaks), *ratios.values())) > 1 + WITHIN
         return (*listed, *(risen if is_worse else ()))
+
+    @property
+    def _has_room(self) -> bool:
+        place, peak = self.after.place, self.programs[1].peak_bytes or inf
+        return (
+            place.is_absent and peak < ROOMY * get_topology(self.after.target).chip.device_hbm_bytes
+        )
 
     @property
     def costs(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from spmd_core.advice import (
     KINDS,
     all_findings,
+    checked_words,
     clean_words,
     compiled_beside,
     compiled_findings,
@@ -142,7 +143,7 @@ def _lines(
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(line for each in listed for line in _finding(each, file, target)),
-        *([] if listed else [clean_words(compiled)]),
+        *([] if listed else [clean_words(compiled), checked_words(program, compiled)]),
         "",
         *table(rows, numbers=(4, 5)),
         "",

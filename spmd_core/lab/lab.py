@@ -469,6 +469,14 @@ class Lab:
             open_ = [each for each in (*compiled, *quick) if not each.done()]
             wait(open_, ASKED_S, FIRST_COMPLETED)
 
+    def what_if_known(
+        self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
+    ) -> WhatIf | None:
+        """Returns `what_if` where the compiler has answered before; None, and nothing is requested, else."""
+        self._check_partitions(before, asker)
+        was, now = (self._partitioning.known(each, each.strategies[0]) for each in (before, after))
+        return WhatIf(before, after, (was, now)) if was and now else None
+
     def is_partitioned(
         self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE
     ) -> bool:

@@ -46,9 +46,10 @@ from spmd_core.search.serving_frontier import CurvePoint, ServingCurve, frontier
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
 from spmd_core.search.spaces.array_space import meshes
 from spmd_core.search.spaces.program_space import ProgramSpace, rules_text, with_constraint
-from spmd_core.search.standards import PIPELINE, StandardSharding
+from spmd_core.search.standards import AS_EXPORTED, PIPELINE, StandardSharding
 
 __all__ = [
+    "AS_EXPORTED",
     "BATCHES",
     "FEW",
     "GOALS",

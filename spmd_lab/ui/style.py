@@ -393,17 +393,15 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .gauge > .limit, .gauge.over > .limit {{ position: absolute; top: -0.25rem; height: calc(100% + 0.5rem); width: 2px; background: light-dark(#1c2430, #e4e9f0); }}
 .peaks {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.3rem 0.8rem; align-items: center; font-size: 0.82rem; }}
 .peaks small {{ color: var(--quiet); font-size: inherit; }}
-.peaks .gauge {{ display: flex; height: 1.5rem; margin: 0; background: none; box-shadow: inset 0 0 0 1px var(--line); }}
-.peaks .gauge > i {{ float: none; container-type: inline-size; line-height: 1.5rem; font-style: normal; padding-left: 0.5rem; background: none; }}
-.peaks .gauge > .held {{ background: #3b76c4; color: #ffffff; }}
-.peaks .gauge > .temporary {{ background: light-dark(#c4d6f0, #24406a); }}
-.peaks .gauge > .free {{ color: var(--quiet); }}
-.peaks .gauge.over > .held {{ background: #b3293c; }}
-.peaks u {{ text-decoration: none; white-space: nowrap; }}
-.peaks s {{ text-decoration: none; }}
-@container (max-width: 3.4rem) {{ .peaks u {{ display: none; }} }}
-@container (max-width: 5rem) {{ .peaks s {{ display: none; }} }}
-@container (max-width: 7.2rem) {{ .peaks .temporary s {{ display: none; }} }}
+.peaks .gauge {{ display: flex; height: 1.1rem; margin: 0; background: none; box-shadow: inset 0 0 0 1px var(--line); }}
+.peaks .gauge > i {{ float: none; background: none; }}
+.peaks .held {{ background: #3b76c4 !important; }}
+.peaks .temporary {{ background: light-dark(#c4d6f0, #24406a) !important; }}
+.peaks .gauge.over > .held {{ background: #b3293c !important; }}
+.peaks ul {{ grid-column: 1 / -1; display: flex; flex-wrap: wrap; gap: 0.2rem 1.5rem; list-style: none; margin: 0; padding: 0.3rem 0 0; font-size: 0.87rem; }}
+.peaks li {{ margin: 0; padding: 0; color: var(--quiet); }}
+.peaks li i {{ display: inline-block; width: 0.7rem; height: 0.7rem; border-radius: 0.15rem; margin-right: 0.4rem; box-shadow: inset 0 0 0 1px var(--line); }}
+.peaks li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 @media (max-width: 640px) {{ .peaks {{ grid-template-columns: 1fr; row-gap: 0.15rem; }} }}
 .limit small {{ position: absolute; bottom: 100%; right: -0.75rem; white-space: nowrap; font-style: normal; }}
 @media (max-width: 640px) {{ .limit small {{ display: none; }} }}

@@ -95,6 +95,14 @@ class Partitioning:
                 self._known.popitem(last=False)
             return question.answer
 
+    def known(self, experiment: Experiment, strategy: str) -> Partitioned | None:
+        """Returns the answer where it is there; requests none."""
+        with self._guard:
+            question = self._known.get((experiment.id, strategy))
+        answer = question.answer if question else None
+        is_there = answer is not None and answer.done() and not answer.cancelled()
+        return answer.result() if answer and is_there and not answer.exception() else None
+
     def close(self) -> None:
         """End the processes."""
         if self._thread is not None:

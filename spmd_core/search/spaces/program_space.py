@@ -91,7 +91,9 @@ class ProgramSpace:
     def _choices(self, mesh: Mesh) -> Iterator[tuple[str, Specs]]:
         """Its file's specs; where specs are searched also the standard ones, and each group."""
         given = dict(self.question.spec.get("specs") or {})
-        kind = "" if given else AS_EXPORTED
+        own = self._described.mesh
+        is_resized = bool(own) and dict(own) != dict(mesh)
+        kind = "" if given or is_resized else AS_EXPORTED
         yield kind, tuple((name, tuple(map(axes_of, spec))) for name, spec in given.items())
         if "specs" not in self.question.searched:
             return

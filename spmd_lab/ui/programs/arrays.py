@@ -38,15 +38,19 @@ def odd(program: Program) -> frozenset[str]:
     return frozenset(paths | {f"{UPDATED}{path}" for path in paths})
 
 
-def picture_of(program: Program) -> None:
-    """Draws where the bytes of a device are, and who holds the array that is clicked."""
+def picture_of(program: Program, mended: int) -> None:
+    """Draws where the bytes of a device are, and who holds the array that is clicked. `mended`: those
+    with all fixes.
+    """
     held = on_device(program)
     if not (placed := treemap.tiles(held)):
         return
     hosted = sum(treemap.weight(each) for each in held if each.memory)
     size = bytes_text(sum(each.weight for each in placed) - hosted)
     room = f", {bytes_text(hosted)} on the host" if hosted else ""
-    st.markdown(f"**Held on each device: {size}{room}**")
+    after = bytes_text(mended)
+    fixed = f", {after} with all fixes" if after != size and not room else ""
+    st.markdown(f"**Held on each device: {size}{room}{fixed}**")
     event = st.vega_lite_chart(
         treemap.chart(placed, odd(program)),
         alt=treemap.alt(placed),

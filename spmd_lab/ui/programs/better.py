@@ -60,11 +60,14 @@ def draw(experiment: Experiment) -> None:
             return
         if search is None:
             st.caption(plain(_costs(experiment)))
-        label = "Keep searching" if search else LABEL
-        if st.button(label, icon=":material/travel_explore:", key="better_mesh"):
+        elif search.problem:
+            shell.refusal(search.problem_words)
+        if search and search.answer.winner:  # its card has the button that goes on
+            is_pressed = answer.headline(search.answer)
+        else:
+            label = "Keep searching" if search else LABEL
+            is_pressed = st.button(label, icon=":material/travel_explore:", key="better_mesh")
+        if is_pressed:
             answer.begin(question, BUDGET_S)
         if search:
-            if search.problem:
-                shell.refusal(search.problem_words)
-            answer.headline(search.answer)
             answer.details(search.answer)

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from spmd_core.advice import clean_words, effect_words, waiting
+from spmd_core.advice import effect_words, limit_of, waiting
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
+from spmd_core.base import capital
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Remedy, sent_at_least
 from spmd_core.fields import axes_of
@@ -17,6 +18,8 @@ from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import better, constrain, fix
+
+DETAILS = "When, and why: time, communication, memory"
 
 
 def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure]:
@@ -83,7 +86,7 @@ def changes_beside(result: Result) -> None:
         _use(result, remedy, is_first=False)
     elif _waits(result) and remedies.offer(result, ""):
         (of,) = result.strategies.values()
-        st.caption(plain(clean_words(of)), width="stretch")
+        st.caption(plain(f"{capital(limit_of(of))}."), width="stretch")
 
 
 def _waits(result: Result) -> bool:
@@ -114,8 +117,9 @@ def changes(result: Result) -> None:
         remedies.draw(result, list(result.strategies), constrain.put)
 
 
-def details(result: Result, status: RunStatus) -> None:
-    """Draws the tabs of a prediction, and the names of its run."""
+def details(result: Result, status: RunStatus, is_open: bool) -> None:
+    """Draws the tabs of a prediction, folded behind what is wrong, and the names of its run."""
     (name,) = result.strategies
-    prediction.details(result, name)
-    labels.draw(status.run)
+    with st.expander(DETAILS, is_open, icon=":material/timeline:", key="program-details"):
+        prediction.details(result, name)
+        labels.draw(status.run)

@@ -26,6 +26,7 @@ _WORSE = "worse_fix"  # aside: specs that were pressed and not used, with the co
 _WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
 _UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
 _FIRST = "first_fixes"  # aside: the program, and the findings that were its first
+_FASTER = 0.98  # of a step: what is less of a difference is none
 _UNDO = "Back to the specs before the last fix."
 COMPARE = "Compare and use its fix"  # the label of what is not compared yet
 Key = tuple[str, str]  # kind and path of a finding
@@ -120,19 +121,45 @@ def _compared(left: Sequence[StepFinding]) -> tuple[Key, ...]:
 def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> list[StepFinding]:
     """Returns findings in the order of their fixes before any of them was compared: what the compiler
     answers meanwhile fills in figures, and moves nothing. A donation spares memory alone: it is
-    behind a spec that saves over half as much.
+    behind a spec that saves over half as much. In front of what a compile adds is the first fix
+    before it, where that is known to take less time.
     """
     program = state.experiment("programs").exported
     front = [key(each) for each in takewhile(lambda each: each.kind in COST_TIME, opened)]
+    front[:0] = [key(each) for each in listed if key(each) == _first() and _is_faster(each)]
     saves = {key(each): saved_bytes(each, program) if program else 0 for each in opened}
     at = {key(each): number for number, each in enumerate(opened)}
 
-    def place(each: StepFinding) -> tuple[bool, float, int]:
+    def place(each: StepFinding) -> tuple[int, float, int]:
         name, share = key(each), 0.5 if each.kind == "missing_donation" else 1.0
-        weight = 0.0 if name in front else -share * saves.get(name, 0)
-        return name not in front, weight, at.get(name, len(at))
+        if name in front:
+            return front.index(name), 0.0, 0
+        return len(front), -share * saves.get(name, 0), at.get(name, len(at))
 
     return sorted(listed, key=place)
+
+
+def _first() -> Key | None:
+    """Returns what names the finding that was the first when the program was opened."""
+    of, kept = state.aside("programs", _FIRST) or (None, ())
+    return kept[0] if kept and of == state.experiment("programs").program else None
+
+
+def _is_faster(each: StepFinding) -> bool:
+    """Returns True if the compiler has answered that a step takes less time with a fix."""
+    if not each.specs or (answer := _checked_before(dict(each.specs))) is None or answer.raised:
+        return False
+    was, now = (one.predicted_s for one in answer.programs)
+    return was is not None and now is not None and now.estimate < _FASTER * was.estimate
+
+
+def _checked_before(specs: Specs) -> WhatIf | None:
+    """Returns what the compiler made of specs; None, and nothing is requested, where it has not."""
+    before = state.experiment("programs")
+    with suppress(LabError):
+        if before.exported:
+            return as_viewer(lab().what_if_known, before, constrain.changed(specs))
+    return None
 
 
 def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:
@@ -143,9 +170,11 @@ def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:
 
 
 def _checked(specs: Specs) -> WhatIf | None:
-    """Returns what the compiler makes of specs; None until it has answered, and where it refuses."""
+    """Returns what the compiler makes of specs; None until it has answered, and where it refuses. Of
+    a link that is followed, what it answered before.
+    """
     if not is_opened():
-        return None
+        return _checked_before(specs)
     before, after = state.experiment("programs"), constrain.changed(specs)
     try:
         if as_viewer(lab().is_partitioned, before, after):
@@ -179,7 +208,6 @@ def offer(fixes: Fixes, program: Program) -> bool:
         return True
     if (specs := fixes.offered) is None:
         return False
-    worse = fixes.worse.get(key(fixes.listed[0]), ())
     if compares(fixes, fixes.listed[0], program):
         return True
     named = f"Use {label(specs)}" if fixes.known else COMPARE
@@ -188,12 +216,17 @@ def offer(fixes: Fixes, program: Program) -> bool:
         follow(specs, "Comparing it with the program as it is…")
     elif fixes.known is None:
         st.caption("It is compared first, and not used if it is worse.")
-    for tried in worse[:1]:
-        first = f"Compared first: {words(tried[0])}, worse: {plain(tried[1].verdict)}."
-        st.caption(first, width="stretch")
     if pressed:
         use(specs)
     return True
+
+
+def compared_first(fixes: Fixes) -> None:
+    """Draws by what another spec of the first finding is worse than the one that is offered."""
+    if fixes.offered is None or fixes.known is None:
+        return
+    for specs, answer in fixes.worse.get(key(fixes.listed[0]), ())[:1]:
+        st.caption(f"Compared first: {words(specs)}, worse: {plain(answer.verdict)}.")
 
 
 def compares(fixes: Fixes, each: StepFinding, program: Program) -> bool:

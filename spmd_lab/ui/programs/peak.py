@@ -1,11 +1,12 @@
 """The peak of memory on a device against its limit, as bars: now, and with the first fix."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
-from spmd_core.base import bytes_text
+from spmd_core.base import bytes_text, in_one_unit
 
 Memory = tuple[int, int | None]  # bytes: held, and at the peak; None where that is not known
+Span = tuple[str, int, str]  # kind, bytes, and what it is
 NOW, FIXED = "now", "fixed"
 
 
@@ -18,14 +19,23 @@ def bars(rows: Mapping[str, Memory], capacity: int) -> str:
     """
     most = max(capacity, *(_end(*each) for each in rows.values())) or 1
     drawn = (f"<small>{escape(row)}</small>{_bar(*rows[row], capacity, most)}" for row in rows)
-    return f'<div class="peaks">{"".join(drawn)}</div>'
+    spans = [[*_spans(*each, capacity - _end(*each))] for each in rows.values()]
+    kinds = dict.fromkeys((kind, more) for each in spans for kind, size, more in each if size)
+    named = (_named(kind, more, spans) for kind, more in kinds)
+    return f'<div class="peaks">{"".join(drawn)}<ul>{"".join(named)}</ul></div>'
+
+
+def _named(kind: str, more: str, spans: Iterable[Iterable[Span]]) -> str:
+    """Returns HTML of what a color of the bars is, with its bytes in each of them."""
+    sizes = [size for each in spans for of, size, words in each if (of, words) == (kind, more)]
+    shown = in_one_unit(sizes[0], sizes[-1], bytes_text)
+    return f'<li><i class="{kind}"></i>{more} <b>{shown}</b></li>'
 
 
 def _bar(held: int, peak: int | None, capacity: int, most: int) -> str:
     end = _end(held, peak)
     spans = "".join(
-        f'<i class="{kind}" style="width: {size / most:.1%}" title="{bytes_text(size)} {more}">'
-        f"<u>{bytes_text(size)} <s>{more}</s></u></i>"
+        f'<i class="{kind}" style="width: {size / most:.1%}" title="{bytes_text(size)} {more}"></i>'
         for kind, size, more in _spans(held, peak, capacity - end)
     )
     is_over = 0 < capacity < end
@@ -37,7 +47,7 @@ def _end(held: int, peak: int | None) -> int:
     return held if peak is None else peak
 
 
-def _spans(held: int, peak: int | None, free: int) -> Iterator[tuple[str, int, str]]:
+def _spans(held: int, peak: int | None, free: int) -> Iterator[Span]:
     """Yields kind, bytes and name of each part of a bar; a peak below what is held is one part."""
     if peak is None or peak >= held:
         yield "held", held, "held"

@@ -14,22 +14,26 @@ import streamlit as st
 from spmd_core.advice import (
     COST_TIME,
     all_findings,
+    checked_words,
     clean_words,
     copied_bytes,
     costs_words,
     held_bytes,
+    in_front,
+    limit_of,
     saved_bytes,
     waiting,
 )
 from spmd_core.answers import PEAK, SENT, STEP, WORSE, Figure, WhatIf, small
-from spmd_core.base import bytes_text, change_text, in_one_unit, numbered
+from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
 from spmd_core.experiment import Experiment
+from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago, listed as in_words
 from spmd_core.workloads import Described, Program, matches
-from spmd_lab.ui import cards, live, state
+from spmd_lab.ui import cards, live, remedies, state
 from spmd_lab.ui.compare import comparison, questions, view as views
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
@@ -39,12 +43,14 @@ from spmd_lab.ui.programs import arrays, compiled, fix, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
+RUN = "compile:run"  # the key of the button that compiles or runs it
 _ROOMY = 0.8  # of HBM: below, what a step waits for comes before what it holds
 _DONE = "donated."  # aside, before a program: arguments that its author donates by now
 _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
+_CLAUSE = re.compile(
+    r"(?:: |; |\. )"
+)  # ends what is wrong in a sentence: behind it what that costs
 _ALONE = "what a press changes: about, before it is compared"
-_COMPILED = " Compiled, it keeps its batch and repeats no work."
-_NOT_COMPILED = " Compile it to check its batch and its work, too."
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
     "unused_axis": ("Axis not used", "Devices along axis {} repeat the same work."),
@@ -162,17 +168,12 @@ def findings(wrong: Wrong) -> None:
     if wrong.fixes.listed:
         _findings(wrong)
     done_in_code(program)
-    arrays.picture_of(program)
+    arrays.picture_of(program, _mended(wrong))
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
             "Every device holds all of it, since the file has no shardings. Choose mesh and specs "
             "beside, or let them be found below.",
             icon=":material/grid_on:",
-        )
-    elif not wrong.fixes.listed and not _donated(program.described.program):
-        st.caption(
-            "No large array is replicated beside sharded ones. The state is donated and keeps its "
-            "sharding." + (_COMPILED if wrong.compiled else _NOT_COMPILED)
         )
 
 
@@ -180,7 +181,9 @@ def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
     listed = fixes.listed
     with st.container(key="findings", gap=None):
-        st.html(f'<h2>{_count(listed)}<small title="{_ALONE}">its fix, on each device</small></h2>')
+        st.html(
+            f'<h2>{_count(listed)}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
+        )
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
@@ -210,6 +213,10 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if wrong.result or shown:
             with cards.how_sure(row):
                 _sure(wrong, shown)
+        if not fixes.listed and not _donated(wrong.program.described.program):
+            checked = plain(checked_words(wrong.program, wrong.compiled))
+            kinds = in_words([title for title, _ in _TITLES.values()])
+            st.caption(f":green[:material/check:] {checked}", help=plain(f"{kinds}."))
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
@@ -248,8 +255,11 @@ def _figures(
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
         figures = [
             each._replace(more=each.more or room * (each.title == PEAK))
-            for each in sorted(shown.figures[:-1], key=lambda each: each.title not in shown.raised)
-        ]  # first what is worse, which the headline names
+            for each in sorted(
+                shown.figures[:-1],
+                key=lambda each: (each.title not in shown.raised, "→" not in each.value),
+            )
+        ]  # first what is worse, which the headline names; then what changes
         return figures, [each.peak_bytes for each in shown.programs]
     if wrong.compiled and not wrong.fixes.offered:
         memory = wrong.compiled.memory_bytes
@@ -279,24 +289,27 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """Draws the one thing to press next, and the way back."""
     listed, is_worse = wrong.fixes.listed, wrong.is_worse
     with st.container(horizontal=True, vertical_alignment="center"):
-        if not is_worse or fix.waits():
-            if wrong.is_finished and not fix.waits():
-                _after_fixes(wrong, experiment, can_compile)
-            elif listed and listed[0].kind == "missing_donation" and not fix.waits():
+        is_offered = False
+        if fix.waits():
+            is_offered = fix.offer(wrong.fixes, wrong.program)
+        elif listed and not is_worse and not wrong.is_finished:
+            if listed[0].kind == "missing_donation":
                 _donate(listed, "first")
-                _after_fixes(wrong, experiment, can_compile)
-            elif not fix.offer(wrong.fixes, wrong.program):
-                _after_fixes(wrong, experiment, can_compile)
-            elif wrong.result and not fix.waits():
+            else:
+                is_offered = fix.offer(wrong.fixes, wrong.program)
+        if not wrong.compiled:
+            is_absent = experiment.place.is_absent
+            label, place = ("Compile and predict", "run") if is_absent else ("Compile", "card")
+            kind = "secondary" if is_offered or is_worse else "primary"
+            _ask(label, experiment, not can_compile or fix.waits(), place, kind=kind)
+        elif wrong.result and not is_worse and not fix.waits():
+            if wrong.is_finished:
+                compiled.next_steps(wrong.result, experiment)
+            elif is_offered:
                 compiled.changes_beside(wrong.result)
         fix.undo(is_first=is_worse)
-
-
-def _after_fixes(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
-    if not wrong.compiled:
-        compile_button(experiment, "card", can_compile, is_first=True)
-    elif wrong.result and wrong.is_finished:
-        compiled.next_steps(wrong.result, experiment)
+    if is_offered and not fix.waits():
+        fix.compared_first(wrong.fixes)
 
 
 def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
@@ -313,19 +326,38 @@ def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
     )
 
 
-def compile_button(
-    experiment: Experiment, place: str, can_compile: bool, is_first: bool = False
+def run_button(wrong: Wrong, experiment: Experiment, can_run: bool) -> None:
+    """Draws the button of the header: it runs the program, or compiles anew what was compiled of an
+    absent target. The card has the one that compiles it first.
+    """
+    if experiment.place.is_absent:
+        if wrong.compiled:
+            _ask("Recompile", experiment, not can_run, icon=":material/refresh:")
+        return
+    lacking = room(wrong, experiment, lab().hardware().available_bytes)
+    if st.button(
+        "Run",
+        icon=":material/play_arrow:",
+        key=RUN,
+        disabled=not can_run or bool(lacking),
+        help=plain(lacking) or None,
+    ):
+        live.ask("programs", experiment)
+
+
+def _ask(
+    label: str,
+    experiment: Experiment,
+    disabled: bool,
+    place: str = "run",
+    icon: str = ":material/bolt:",
+    kind: Literal["primary", "secondary"] = "secondary",
 ) -> None:
-    """Draws the button that compiles the program, and runs nothing of it."""
-    pressed = st.button(
-        "Compile and predict" if experiment.place.is_absent else "Compile",
-        type="primary" if is_first else "secondary",
-        icon=":material/bolt:",
-        key=f"compile:{place}",
-        disabled=not can_compile,
-        help="Nothing runs: its memory, its collectives, its batch and its work are checked.",
-    )
-    if pressed:
+    """Draws a button that compiles the program, and runs nothing of it."""
+    nothing = "Nothing runs: its memory, its collectives, its batch and its work are checked."
+    if st.button(
+        label, type=kind, icon=icon, key=f"compile:{place}", disabled=disabled, help=nothing
+    ):
         live.ask("programs", experiment, compile_only=not experiment.place.is_absent)
 
 
@@ -352,6 +384,18 @@ def _held(mended: StepFinding | None, program: Program) -> int:
     return held_bytes(program, dict(mended.specs), [mended.path] * is_donated) - cast
 
 
+def _mended(wrong: Wrong) -> int:
+    """Returns what a device holds with the fixes of all findings, which share bytes."""
+    specs: dict[str, Spec] = {}
+    donated, cast = [], 0
+    for each in wrong.fixes.listed:
+        specs = in_front(specs, dict(each.specs))
+        is_donated = each.kind == "missing_donation"
+        donated += [each.path] * is_donated
+        cast += 0 if each.specs or is_donated else saved_bytes(each, wrong.program)
+    return held_bytes(wrong.program, specs, donated) - cast
+
+
 def _change(was: int, now: int) -> str:
     return change_text(bytes_text(was), bytes_text(now)) if now < was else ""
 
@@ -363,7 +407,11 @@ def _count(listed: Sequence[StepFinding]) -> str:
 def _headline(wrong: Wrong) -> str:
     change = wrong.change
     if not change or not change.raised:
-        return _first(() if wrong.is_finished else wrong.fixes.listed, wrong.compiled)
+        listed, of = wrong.fixes.listed, wrong.compiled
+        has_more = bool(listed) or (wrong.result and remedies.best(wrong.result))
+        if wrong.is_finished and has_more and of and (limit := limit_of(of)):
+            return f"{capital(limit)}."
+        return _first(() if wrong.is_finished else listed, of)
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
 
@@ -410,22 +458,33 @@ def _finding(
     is_above: bool,
     wrong: Wrong,
 ) -> None:
-    is_compared = fix.key(each) in wrong.fixes.answers
-    sentence = each.sentence if is_compared else _TRY.sub("", each.sentence)
-    rest = sentence.removeprefix(each.path).strip()
-    words = coded(f"{rest}." if rest != sentence else as_sentence(rest))
+    words = _words(each, wrong)
     if copied and each.kind == "replicated":
-        words += " " + plain(f"{bytes_text(copied)} of it, not donated, is held twice.")
+        words += f" {bytes_text(copied)} of it, not donated, is held twice."
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {_TITLES[each.kind][0]}')}**]"
-        is_headline = not at and each.kind == "replicated"  # which the card words
-        shown = code(_arrays(each)) if is_headline else f"{code(each.path)} {words}"
-        shown = words if each.kind == "unused_axis" else shown  # which name the axis
-        more = words if is_headline else None
+        has_fix = each.specs or each.kind == "missing_donation"  # else the sentence has what to do
+        short = (_CLAUSE.split(words)[0] if has_fix else words).removesuffix(".")
+        shown = f"{code(each.path)} {coded(short)}"
+        if each.path in short:
+            shown = coded(short.replace(each.path, f"`{each.path}`"))
+        if not at and each.kind == "replicated":  # which the card words
+            shown = code(_arrays(each))
+        elif each.kind == "unused_axis":  # which name the axis
+            shown = coded(short)
+        more = coded(words) if words != f"{short}." else None
         st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
         st.markdown(f"**{plain(costs)}**" if costs else "", width=170)
         with st.container(width=250):
             _fix(at, each, is_above, wrong)
+
+
+def _words(each: StepFinding, wrong: Wrong) -> str:
+    """Returns the sentence of a finding after its path, without a spec that is not compared."""
+    is_compared = fix.key(each) in wrong.fixes.answers
+    sentence = each.sentence if is_compared else _TRY.sub("", each.sentence)
+    rest = sentence.removeprefix(each.path).strip()
+    return f"{rest}." if rest != sentence else as_sentence(rest)
 
 
 def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
@@ -572,7 +631,8 @@ def _compiled_only(status: RunStatus) -> None:
 def _predicted(status: RunStatus, wrong: Wrong) -> Callable[[], None]:
     if wrong.result is not None:
         compiled.changes(wrong.result)
-        return partial(compiled.details, wrong.result, status)
+        is_open = wrong.is_finished or not wrong.fixes.listed
+        return partial(compiled.details, wrong.result, status, is_open)
     result = prediction.result_of(status, status.experiment)
     if result is not None:
         prediction.headline(result, ago(status.finished_at or status.submitted_at))

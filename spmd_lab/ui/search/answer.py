@@ -16,11 +16,29 @@ from spmd_core.answers import (
     kept_ranking,
     ranking_table,
 )
-from spmd_core.base import between, bytes_text, count_text, even_seconds, span_text
+from spmd_core.base import (
+    between,
+    bytes_text,
+    count_text,
+    even_seconds,
+    in_one_unit,
+    seconds_text,
+    span_text,
+)
+from spmd_core.experiment import Experiment
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows as collective_rows
 from spmd_core.script import script_text
-from spmd_core.search import SAME, Answer, AnyQuestion, Candidate, Ranked, axis_rules, rules_text
+from spmd_core.search import (
+    AS_EXPORTED,
+    SAME,
+    Answer,
+    AnyQuestion,
+    Candidate,
+    Ranked,
+    axis_rules,
+    rules_text,
+)
 from spmd_core.sheets import Table
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
@@ -120,17 +138,33 @@ def _best_of_each(answer: Answer) -> None:
         st.dataframe(sheet(_shown(best_table(answer), answer)), hide_index=True)
 
 
+def _as_exported(winner: Candidate, answer: Answer) -> Candidate | None:
+    """Returns the candidate with the mesh and specs of a program's file, known as well as the winner."""
+    if not winner.experiment.exported:
+        return None
+    own = (each.candidate for each in answer.standards if each.title == AS_EXPORTED)
+    return next((each for each in own if each and each.stage == winner.stage), None)
+
+
 def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     goal, price = answer.question.minimize, dict(answer.question.price)
     of_steps, known = winner.step is not None, words.STAGES[winner.stage]
     span = span_text(winner.span[0], winner.span[1]) if winner.span else known
-    time = Figure("Time of a step" if of_steps else "Time", even_seconds(winner.seconds), span)
+    own = _as_exported(winner, answer)
+    took = even_seconds(winner.seconds)
+    if own and own.seconds and winner.seconds:
+        took = in_one_unit(own.seconds, winner.seconds, seconds_text)
+        span = f"as exported → now, {span}"
+    time = Figure("Time of a step" if of_steps else "Time", took, span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
+    holds = bytes_text(winner.memory_bytes)
+    if own and own.memory_bytes and winner.memory_bytes:
+        holds = in_one_unit(own.memory_bytes, winner.memory_bytes, bytes_text)
     memory = Figure(
         "Memory per device",
-        bytes_text(winner.memory_bytes),
+        holds,
         room,
         ((winner.memory_bytes or 0) / held,) if held else (),
         _FIT[winner.fits],
@@ -409,14 +443,14 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
     experiment = candidate.experiment
     title = "Predict" if candidate.step or experiment.place.is_absent else "Compare"
     title = "Programs" if experiment.exported else title
-    with st.container(key=key, width="content"):
-        page = cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py"
-        st.page_link(
-            page,
-            label="**Use its mesh and specs**" if experiment.exported else f"**Open on {title}**",
-            icon=":material/open_in_new:",
-            query_params=cards.query(experiment, candidate.run) | _prices(answer, title),
-        )
+    page = cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py"
+    query = cards.query(experiment, candidate.run) | _prices(answer, title)
+    if experiment.exported:
+        _use(experiment, page, query, key)
+    else:
+        with st.container(key=key, width="content"):
+            label, icon = f"**Open on {title}**", ":material/open_in_new:"
+            st.page_link(page, label=label, icon=icon, query_params=query)
     if (
         candidate.stage == "estimated"
         and not candidate.is_pipeline
@@ -432,6 +466,19 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
                 page, query_params=cards.query(experiment, as_viewer(lab().submit, experiment))
             )
         )
+
+
+def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> None:
+    """Draws the button that gives a program a mesh and specs, which `Undo` takes back."""
+    before = state.experiment("programs")
+    if before == experiment:
+        st.badge("In use", icon=":material/check:", color="green")
+        return
+    kind = "primary" if key.startswith("main-link") else "secondary"
+    if st.button("Use its mesh and specs", type=kind, icon=":material/build:", key=f"use:{key}"):
+        if before.program == experiment.program:
+            state.note_change("programs", before, experiment)
+        st.switch_page(page, query_params=query)
 
 
 def actions(candidate: Candidate, answer: Answer) -> None:

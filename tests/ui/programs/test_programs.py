@@ -58,11 +58,15 @@ def headline(screen):
 
 def findings(screen):
     """What is wrong, in a text each."""
-    rows = [each.value for each in screen.markdown if re.match(r":(red|orange)\[\*\*", each.value)]
-    return [
-        re.sub(r":(red|orange|small)\[|\*\*\]?|\]$|\\| ·(?= )", "", row).replace("  \n", " ")
-        for row in rows
-    ]
+    rows = [each for each in screen.markdown if re.match(r":(red|orange)\[\*\*", each.value)]
+    plain = r":(red|orange|small)\[|\*\*\]?|\]$|\\| ·(?= )"
+    return [re.sub(plain, "", row.value).replace("  \n", " ") for row in rows]
+
+
+def sentences(screen):
+    """The sentence of each finding with a fix, which is folded behind its row."""
+    helps = [each.help for each in screen.markdown if re.match(r":(red|orange)\[", each.value)]
+    return [(each or "").replace("\\", "") for each in helps]
 
 
 def costs(screen):
@@ -99,7 +103,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert words.endswith("Its spec names no axis. 2.0 GiB of it, not donated, is held twice.")
     assert found[2].startswith("3. Odd one out `params/layers/3/up` has P(None,")
     # of arguments and the moments that are held twice, each fix alone: what its press does
-    assert "its fix, on each device" in heads[0]
+    assert "its fix alone, on each device" in heads[0]
     assert costs(screen) == ["2.4 GiB", "252.0 MiB"], "the first is being compared"
     assert [each.value for each in screen.markdown].count("**…**") == 1
     assert not re.search("saves|MiB a device in all", found[1] + found[2]), "one number"
@@ -412,6 +416,36 @@ def test_a_link_meets_a_process_that_propagates_and_nothing_is_compiled(screen):
     assert not figures(screen).startswith("Peak memory")
 
 
+def test_what_was_compared_before_is_shown_of_a_link_and_nothing_is_compared_anew(
+    screen, monkeypatch
+):
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    screen.query_params["experiment"] = link.encode(as_exported(described))
+
+    def known(before, after, *_, **__):
+        return WhatIf(before, after, (answered(2.0, 1.0), answered(1.5, 1.0)))
+
+    monkeypatch.setattr(lab(), "what_if_known", known)
+    screen.run()
+    assert figures(screen).startswith("Peak memory per device 2.0 → 1.5 GiB")
+    assert not lab()._partitioning._known
+    (mend,) = (each for each in screen.button if each.key == "mend")
+    assert mend.label.startswith("Use ")
+
+
+@pytest.mark.parametrize("name", ["tensor parallelism", "the batch not divided"])
+def test_one_button_compiles_a_program_that_is_not_compiled_and_it_is_in_the_card(screen, name):
+    cases = planted_accidents.CLEAN | {k: each[0] for k, each in planted_accidents.PLANTED.items()}
+    experiment = as_exported(programs.take(cases[name].exported())).vary(target="tpu:v5e:2x4")
+    screen.query_params["experiment"] = link.encode(experiment)
+    screen.run()
+    labels = [each.label for each in screen.button]
+    assert labels.count("Compile and predict") == 1 and "Recompile" not in labels
+    first = next(each for each in screen.button if each.proto.type == "primary")
+    has_fix = "Compare and use its fix" in labels
+    assert first.label == ("Compare and use its fix" if has_fix else "Compile and predict")
+
+
 @pytest.mark.usefixtures("partitions_anew")
 def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_after(screen):
     button(screen, "Try an example").click().run()
@@ -455,6 +489,8 @@ def test_a_peak_above_the_limit_is_marked_and_nothing_is_free():
     assert 'class="gauge over"' in now and 'class="limit" style="left: 80.0%"' in now
     assert '"temporary" style="width: 70.0%"' in now and "14.0 GiB temporary" in now
     assert "over" not in fixed and "limit" not in fixed and "8.0 GiB free" in fixed
+    named = [" ".join(re.sub("<[^>]*>", "", each).split()) for each in drawn.split("<li>")[1:]]
+    assert named == ["held 6.0 → 1.0 GiB", "temporary 14.0 → 7.0 GiB", "free 0 B → 8.0 GiB"]
     only_held = peak.bars({"now": (6 << 30, None)}, 16 << 30)
     assert "6.0 GiB held" in only_held and "10.0 GiB free or temporary" in only_held
 
@@ -483,8 +519,9 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     assert "Automatic" in answer and "sharded" in wrong, "the worst finding is first"
     assert "63% of the matmul FLOPs" in wrong
     assert "Compile it" not in [each.label for each in test.button]
-    first = findings(test)[0]  # what costs time is before what costs memory that is there
-    assert first.startswith("1. Batch lost") and "constrain the value of lost_batches.py:" in first
+    # what costs time is before what costs memory that is there
+    assert findings(test)[0].startswith("1. Batch lost")
+    assert "constrain the value of lost_batches.py:" in sentences(test)[0]
 
 
 def test_an_unsharded_batch_is_the_headline_before_a_compile_and_its_rows_are_offered(data_folder):
@@ -494,7 +531,8 @@ def test_an_unsharded_batch_is_the_headline_before_a_compile_and_its_rows_are_of
     test.switch_page("pages/programs.py").run()
     assert not test.exception and "Devices along axis data repeat the same work." in headline(test)
     (found,) = findings(test)
-    assert found.startswith("1. Axis not used") and "shard the rows of tokens over it" in found
+    assert found.startswith("1. Axis not used No spec names mesh axis data=4")
+    assert "shard the rows of tokens over it" in sentences(test)[0]
     assert "Compare and use its fix" in [each.label for each in test.button]
 
 
@@ -504,7 +542,9 @@ def test_a_program_that_nobody_compiled_is_not_called_clean(data_folder):
     test.query_params["experiment"] = link.encode(as_exported(described))
     test.switch_page("pages/programs.py").run()
     assert "Nothing wrong in its arguments." in headline(test)
-    assert any("Compile it to check its batch and its work" in e.value for e in test.caption)
+    assert any(
+        "Compile it to check 9 more, of its batch and its work" in e.value for e in test.caption
+    )
 
 
 def unsharded_batch():
@@ -838,14 +878,18 @@ def test_a_program_in_which_nothing_is_wrong_is_told_by_what_limits_its_step(dat
     of = lambda seconds: StrategyResult(status="ok", prediction=waits(seconds))  # noqa: E731
     assert clean_words(None) == "Nothing wrong in its arguments."
     all_reduce = "60% of the step waits for all-reduce over data."
-    assert clean_words(of(0.006)) == all_reduce
-    assert clean_words(of(0.0005)) == "Nothing wrong in its specs; the step is compute-bound."
+    assert clean_words(of(0.006)) == f"Nothing wrong; {all_reduce}"
+    assert clean_words(of(0.0005)) == "Nothing wrong; the step is compute-bound."
     assert clean_words(StrategyResult(status="ok", prediction=TOO_LARGE)) == (
-        "Nothing wrong in its specs; 20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much."
+        "Nothing wrong; 20.0 GiB of 16.0 GiB per device: does not fit, 4.0 GiB too much."
     )
     taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
     program = Program(taken, taken.mesh)
-    assert all_reduce in command._lines(program, of(0.006))
+    lines = command._lines(program, of(0.006))
+    assert f"Nothing wrong; {all_reduce}" in lines
+    assert (
+        "None of 17 kinds of mistakes in " in lines[lines.index(f"Nothing wrong; {all_reduce}") + 1]
+    )
 
 
 def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(screen, data_folder):
@@ -959,6 +1003,14 @@ def test_a_search_that_is_over_has_its_card_below_that_of_the_compiled_program(s
         len([each for each in screen.get("popover") if each.proto.popover.label == "How sure?"])
         == 2
     )
+    labels = [each.label for each in screen.button]
+    assert sum("earch" in each and "Cancel" not in each for each in labels) == 1, "one goes on"
+    use = [each for each in screen.button if each.label == "Use its mesh and specs"]
+    is_own = search.answer.winner.experiment == experiment
+    assert bool(use) != is_own
+    if use:
+        use[0].click().run()
+        assert "Undo" in [each.label for each in screen.button]
 
 
 def test_a_mesh_that_the_program_does_not_fit_is_mended_by_its_axis(screen):

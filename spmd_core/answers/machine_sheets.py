@@ -6,9 +6,18 @@ from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import between, seconds_text, span_text
 from spmd_core.machine import Target
 from spmd_core.results import Ceiling, Point
-from spmd_core.roofline import Spans, busy_facts, expected_spans
+from spmd_core.roofline import busy_facts, expected_spans
 from spmd_core.sheets import Cell, Column, Sheet, Table, seconds, size, text
-from spmd_core.terms import axes_words, bandwidths, kind_title, predicted_rate, value_words
+from spmd_core.terms import (
+    Ranges,
+    axes_words,
+    bandwidths,
+    kind_title,
+    predicted_rate,
+    ranges_of,
+    span_at,
+    value_words,
+)
 from spmd_core.words import match_words
 
 
@@ -60,33 +69,34 @@ def sweep_points(points: Iterable[Point], target: Target) -> Table:
     """Returns the points of a sweep: of a target that is not attached their predicted times and rates
     as ranges, where such a range is known of their kind.
     """
-    return _points_sheet(expected_spans(target)).table(points, "screen")
+    known = list(points)
+    return _points_sheet(ranges_of(known, expected_spans(target))).table(known, "screen")
 
 
-def _points_sheet(spans: Spans) -> Sheet[Point]:
+def _points_sheet(ranges: Ranges) -> Sheet[Point]:
     return Sheet(
         (
             text("Collective", lambda each: kind_title(each.kind)),
             text("Over", lambda each: axes_words(each.axes)),
             size("Bytes", lambda each: each.bytes),
             seconds("Time", lambda each: each.time_s),
-            Column("Predicted", lambda each: _time(each, spans)),
-            Column("Bus bandwidth", lambda each: _rate(each, spans, bandwidths(each)[1])),
-            Column("Algorithm bandwidth", lambda each: _rate(each, spans, bandwidths(each)[0])),
+            Column("Predicted", lambda each: _time(each, ranges)),
+            Column("Bus bandwidth", lambda each: _rate(each, ranges, bandwidths(each)[1])),
+            Column("Algorithm bandwidth", lambda each: _rate(each, ranges, bandwidths(each)[0])),
             text("Values", lambda each: each.error or match_words(each.correct, "")),
         )
     )
 
 
-def _time(point: Point, spans: Spans) -> Cell | None:
-    known, span = point.predicted_s, spans.get(point.kind)
+def _time(point: Point, ranges: Ranges) -> Cell | None:
+    known, span = point.predicted_s, span_at(point, ranges)
     if known is None:
         return None
     words = span_text(*(known * each for each in span)) if span else seconds_text(known)
     return Cell(words, known)
 
 
-def _rate(point: Point, spans: Spans, rate: float | None) -> Cell | None:
+def _rate(point: Point, ranges: Ranges, rate: float | None) -> Cell | None:
     if rate is None:
         return None
-    return Cell(predicted_rate(rate, None if point.time_s else spans.get(point.kind)), rate)
+    return Cell(predicted_rate(rate, span_at(point, ranges)), rate)

@@ -1,6 +1,7 @@
 """Sentences about the collectives and ceilings of a machine."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from spmd_core.base import (
@@ -12,9 +13,10 @@ from spmd_core.base import (
     scaled_text,
     seconds_text,
 )
+from spmd_core.fields import Axes
 from spmd_core.machine import Target
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
-from spmd_core.roofline import expected_spans
+from spmd_core.roofline import Spans, expected_spans
 from spmd_core.terms.names import listed
 from spmd_core.workloads import TRANSFERS
 
@@ -117,6 +119,42 @@ def half_points(points: Iterable[Point]) -> tuple[Point, Point] | None:
     at = sizes.index(max(sizes, key=_bus))
     least = _bus(sizes[at]) / 2
     return _crossing(sizes[at::-1], least), _crossing(sizes[at:], least)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """How many times as long as predicted a collective may take, by published runs whose time was
+    that of their bytes; of fewer than `least_bytes` latency is most of the time, and nothing is
+    known.
+    """
+
+    low: float
+    high: float
+    least_bytes: int = 0
+
+    def at(self, nbytes: float) -> tuple[float, float] | None:
+        """Returns both ends for that many bytes; None where nothing is known."""
+        return (self.low, self.high) if nbytes >= self.least_bytes else None
+
+
+Ranges = Mapping[tuple[str, Axes], TimeRange]  # by kind and axes
+
+
+def ranges_of(points: Iterable[Point], spans: Spans) -> Ranges:
+    """Returns the range of what is predicted of each kind over each group of axes; none of kinds
+    without a span.
+    """
+    groups = by_key(((each.kind, each.axes), each) for each in points if each.kind in spans)
+    return {
+        group: TimeRange(*spans[group[0]], half[0].bytes if (half := half_points(listed)) else 0)
+        for group, listed in groups.items()
+    }
+
+
+def span_at(point: Point, ranges: Ranges) -> tuple[float, float] | None:
+    """Returns in times as long the range of a point that is predicted; None of a measured one."""
+    known = ranges.get((point.kind, point.axes))
+    return known.at(point.bytes) if known and not point.time_s else None
 
 
 def _crossing(points: Sequence[Point], least: float) -> Point:

@@ -10,6 +10,7 @@ from spmd_core.time.cost.links import AxisSpan, dcn_bandwidth, hops_between, hos
 from spmd_core.time.cost.mesh_axes import (
     MeshAxis,
     Pairs,
+    group_words,
     mesh_axes,
     mesh_collective_s,
     narrowed_by,
@@ -83,6 +84,7 @@ __all__ = [
     "estimate_memory",
     "estimate_step",
     "gap_parts",
+    "group_words",
     "has_unit",
     "hbm_share",
     "hops_between",

@@ -24,10 +24,10 @@ from spmd_core.time import MeshAxis, NearestFit, estimate_step, mesh_axes
 from spmd_core.trials import searches
 from spmd_core.words import facts as of_facts, predictions, strategies, traces
 from spmd_core.workloads import parse_plan
-from spmd_lab.ui.charts import glimpse, layout_words
+from spmd_lab.ui.charts import glimpse, layout_words, torus_chart
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.compare import beside, changed, study, trace
-from spmd_lab.ui.predict import torus, torus_chart
+from spmd_lab.ui.predict import torus
 from tests.golden.asked import ARRAY, STUDY
 from tests.golden.folder import apart
 from tests.golden.progress import SWEPT, refusal

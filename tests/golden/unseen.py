@@ -30,9 +30,9 @@ from spmd_core.terms import bandwidth, experiments
 from spmd_core.words.origins import set_by
 from spmd_core.workloads import Finding, Program
 from spmd_lab.ui import course
-from spmd_lab.ui.charts import colors
+from spmd_lab.ui.charts import colors, torus_chart
 from spmd_lab.ui.compare import beside, small_program
-from spmd_lab.ui.predict import drafts, torus_chart
+from spmd_lab.ui.predict import drafts
 from tests.golden.asked import SMALL_PLAN, STUDY
 from tests.golden.rare import TORI
 from tests.golden.seldom import BY_ARGUMENT, BY_LINE, EXPORTED, MEASURED, PLAN, TRAINED

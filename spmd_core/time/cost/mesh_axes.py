@@ -88,6 +88,11 @@ def _links_apart(topology: Topology, groups: np.ndarray) -> float | None:
     return float(distance[inside].mean()) if inside.any() else None
 
 
+def group_words(topology: Topology, mesh: Mesh, order: str, axes: Axes) -> str:
+    """What the devices of a group over these axes are on the chips, in words."""
+    return route_words(route_of(topology, mesh, order, axes))
+
+
 def route_words(where: Route) -> str:
     """A route in words, e.g. `a ring of 16 along x`.
 

@@ -6,8 +6,7 @@ from typing import cast
 
 from spmd_core.base import about_bytes, between, by_key, bytes_text, seconds_text, span_text
 from spmd_core.results import Point
-from spmd_core.roofline import Spans
-from spmd_core.terms import half_points, kind_title, rate_words
+from spmd_core.terms import Ranges, TimeRange, half_points, kind_title, rate_words, span_at
 from spmd_core.workloads import TRANSFERS
 from spmd_lab.ui.charts import base
 from spmd_lab.ui.charts.base import (
@@ -32,6 +31,7 @@ _HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has r
 _LABEL_PX, _BRIEF_PX = 280, 130  # of the text at the end of a bar, wide and narrow
 Points = Sequence[Point]
 Span = tuple[float, float] | None  # of predicted times, in times as long
+Spans = Mapping[str, tuple[float, float]]  # the same by kind
 _SUM = kind_title("all-reduce")
 
 
@@ -41,8 +41,8 @@ def sweep_chart(
     quantity: str,
     other: str = "",
     size: int = 0,
-    span: Span = None,
-    other_span: Span = None,
+    span: TimeRange | None = None,
+    other_span: TimeRange | None = None,
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
     dotted; a rule from which size on half of the highest bandwidth is reached. Each is named where
@@ -101,9 +101,12 @@ def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
     return layer(halves, mark, **channels, text={"field": "label"})
 
 
-def _band(rows: Sequence[Row], quantity: str, span: tuple[float, float]) -> list[Row]:
-    predicted = (row for row in rows if row["line"] == PREDICTED)
-    return [{"bytes": row["bytes"], **_ends(row, quantity, span)} for row in predicted]
+def _band(rows: Sequence[Row], quantity: str, span: TimeRange) -> list[Row]:
+    return [
+        {"bytes": row["bytes"], **_ends(row, quantity, ends)}
+        for row in rows
+        if row["line"] == PREDICTED and (ends := span.at(cast(int, row["bytes"])))
+    ]
 
 
 def _ends(row: Row, quantity: str, span: tuple[float, float]) -> Row:
@@ -119,8 +122,11 @@ def _spans(bars: Sequence[Row], x: Spec, y: Spec) -> list[Spec]:
     return [line, *(layer(bars, _CAP, x=each, y=y) for each in (low, high))] if bars else []
 
 
-def _spanned(rows: Sequence[Row], quantity: str, span: Span) -> list[Row]:
-    return [{**row, "shown": _reach(row, quantity, span)} for row in rows]
+def _spanned(rows: Sequence[Row], quantity: str, span: TimeRange | None) -> list[Row]:
+    return [
+        {**row, "shown": _reach(row, quantity, span.at(cast(int, row["bytes"])) if span else None)}
+        for row in rows
+    ]
 
 
 def _reach(row: Row, quantity: str, span: Span) -> str:
@@ -180,18 +186,19 @@ def rank_chart(
     other: str = "",
     why: Mapping[str, str] | None = None,
     size: int = 0,
-    spans: Spans | None = None,
+    ranges: Ranges | None = None,
 ) -> Spec:
     """Returns a bar for each kind at that size, or the largest that all have, the best first, that of `kind`
     dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
     stands on bars that are longer than that of an all-reduce. A line on each bar of what is
-    predicted spans its range, in times as long, where `spans` has one of its kind.
+    predicted spans its range, in times as long, where `ranges` has one of its kind and size.
     """
     most = _common(points, size)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     own, others = ([e for e in row if e.bytes == most] for row in (points, beside))
     lines = {line: _rows(own, line, quantity, lead) for line in (lead, PREDICTED)}
-    spanned = spans if spans and lead == PREDICTED else {}
+    known = {each.kind: span_at(each, ranges or {}) for each in own}
+    spanned = {kind: span for kind, span in known.items() if span}
     bars = _bars(lines[lead], quantity, spanned, why or {})
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
@@ -266,22 +273,24 @@ def _steps(least: float, most: float) -> list[float]:
 def _names(
     rows: Sequence[Row], quantity: str, size: int, above: int, **channels: Spec
 ) -> list[Spec]:
-    placed: dict[tuple[bool, bool], list[Row]] = {}
-    last = max((cast(int, row["bytes"]) for row in rows), default=0)
+    placed: dict[tuple[bool, str], list[Row]] = {}
+    sizes = [cast(int, row["bytes"]) for row in rows]
+    first, last = min(sizes, default=0), max(sizes, default=0)
     is_one = len({row["kind"] for row in rows}) == 1
     labels = sorted(_labels(rows, quantity, size), key=lambda row: -cast(float, row["y"]))
     for at, row in enumerate(labels):
-        is_end = _NEAR * cast(int, row["bytes"]) > last
-        placed.setdefault((at > 0, is_end), []).append(row)
+        here = cast(int, row["bytes"])
+        align = "right" if _NEAR * here > last else "left" if here < _NEAR * first else "center"
+        placed.setdefault((at > 0, align), []).append(row)
     low = _BELOW[quantity == TIME]
     return [
         layer(
             listed,
-            _END | {"dy": low if below else above, "align": "right" if is_end else "center"},
+            _END | {"dy": low if below else above, "align": align},
             **channels,
             text={"field": "of_one" if is_one else "label"},
         )
-        for (below, is_end), listed in placed.items()
+        for (below, align), listed in placed.items()
     ]
 
 

@@ -26,13 +26,14 @@ from spmd_core.terms import (
     bandwidths,
     environment_words,
     kind_title,
+    ranges_of,
     rate_words,
 )
 from spmd_core.time import narrowed_by
 from spmd_core.words import failures, headline_parts
 from spmd_lab.ui import cards, choices, style
 from spmd_lab.ui.charts import bandwidth as chart, glimpse
-from spmd_lab.ui.collectives import card, compared, typed
+from spmd_lab.ui.collectives import card, compared, placed, typed
 from spmd_lab.ui.collectives.card import Shown
 from spmd_lab.ui.collectives.moved import CEILINGS, plan_words
 from spmd_lab.ui.lab import lab
@@ -267,17 +268,20 @@ def _charts(
 ) -> None:
     """Draws a chart of the kind that is shown by size, and all kinds ranked at the size shown."""
     own, beside = shown.of(points), shown.of(shown.others)
-    spans = expected_spans(experiment.place)
-    span, other_span = (each.get(shown.kind) for each in (spans, shown.other_spans))
+    ranges = ranges_of(points, expected_spans(experiment.place))
+    there = ranges_of(beside, shown.other_spans)
+    axes = tuple(shown.over.split("+"))
+    span, other_span = (each.get((shown.kind, axes)) for each in (ranges, there))
     curve = chart.sweep_chart(own, beside, quantity, shown.other, shown.size, span, other_span)
     alt = chart.sweep_alt(own, quantity)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if is_ranked:
         why, kind = _narrow(experiment, points), shown.kind
-        also = shown.others, quantity, kind, shown.other, why, shown.size, spans
+        also = shown.others, quantity, kind, shown.other, why, shown.size, ranges
         ranked = chart.rank_chart(points, *also)
         alt = chart.rank_alt(ranked)
-        st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
+        with placed.beside(experiment, axes):
+            st.vega_lite_chart(ranked, key="sweep-ranking", alt=alt, width="stretch")
 
 
 def _narrow(experiment: Experiment, points: Sequence[Point]) -> dict[str, str]:

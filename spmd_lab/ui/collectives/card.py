@@ -22,12 +22,16 @@ from spmd_core.roofline import (
     spans_of,
 )
 from spmd_core.terms import (
+    Ranges,
     bandwidths,
     counted,
     kind_title,
     listed,
     off_line_words,
+    ranges_of,
     rate_words,
+    share_text,
+    span_at,
     sweep_words,
 )
 from spmd_core.time import mesh_collective_s, nominal_links
@@ -48,6 +52,7 @@ ON_GPUS = (
 
 
 _NONE_PUBLISHED = "no published run of this kind"
+_LATENCY_BOUND = "latency-bound, and published runs are of more bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +109,9 @@ def draw(
             title = _asked(point, there, experiment) if point else sweep_words(own)[0]
             badges = cards.headline(plain(title), evidence)
             if point:
-                figures = _figures(point, topology, None if on else experiment)
-                draw_figures((*figures, *_beside(point, shown, topology)))
+                ranges = ranges_of(points, spans_of(topology)) if topology else {}
+                figures = _figures(point, topology, None if on else experiment, ranges)
+                draw_figures((*figures, *_beside(point, shown, ranges)))
             if topology and point and is_predicted:
                 _sure(badges, topology, point.kind)
             sentences = filter(None, (*notes, off_line_words(own, fits)))
@@ -122,18 +128,19 @@ def draw(
 
 
 def _figures(
-    point: Point, topology: Topology | None, experiment: Experiment | None
+    point: Point, topology: Topology | None, experiment: Experiment | None, ranges: Ranges
 ) -> Iterator[Figure]:
     """Yields how long a point takes, and its bus bandwidth, with its share of what the links of an
     absent target have by their data sheet.
     """
-    span = spans_of(topology).get(point.kind) if topology and not point.time_s else None
+    span = span_at(point, ranges)
     known = seconds_text(_seconds(point))
     of = "median" * bool(point.time_s)
     if span:
         of = f"{known} predicted, up to {span[1]:.2f}× in {_published_on(point.kind)}"
     elif topology and not point.time_s and is_published(topology):
-        of = f"no range: {_NONE_PUBLISHED}"
+        is_small = point.kind in published_spans()
+        of = f"no range: {_LATENCY_BOUND if is_small else _NONE_PUBLISHED}"
     elif topology and not point.time_s:
         of = "no range: none of the published times here is of such links"
     yield Figure("Time", _span(point, span) or known, of)
@@ -142,12 +149,16 @@ def _figures(
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
         share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
         most = rate / share if rate and share else None
-        of = f"{between(f'{share / slowest:.0%}', f'{share:.0%}')} of {rate_words(most)} by the data sheet"
+        of = f"{between(_whole(share / slowest), _whole(share))} of {rate_words(most)} by the data sheet"
         if most and (links := nominal_links(topology, *asked)):
             name, link_rate = links
-            of += f", {link_rate / most:.0%} of it over {name} at {rate_words(link_rate)}"
+            of += f", {_whole(link_rate / most)} of it over {name} at {rate_words(link_rate)}"
     rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
     yield Figure("Bus bandwidth", between(*rates), of)
+
+
+def _whole(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else share_text(share)
 
 
 def _seconds(point: Point) -> float:
@@ -158,15 +169,15 @@ def _span(point: Point, span: tuple[float, float] | None) -> str:
     return span_text(*(each * _seconds(point) for each in span)) if span else ""
 
 
-def _beside(point: Point, shown: Shown, topology: Topology | None) -> Iterator[Figure]:
+def _beside(point: Point, shown: Shown, ranges: Ranges) -> Iterator[Figure]:
     """Yields how long the same size takes elsewhere, where that is known: the low end of its range
     against the low end here, and the high end against the high end.
     """
-    spans = spans_of(topology) if topology and not point.time_s else {}
-    own = spans.get(point.kind, (1.0, 1.0))
+    own = span_at(point, ranges) or (1.0, 1.0)
+    there_ranges = ranges_of(shown.others, shown.other_spans)
     for each in shown.of(shown.others):
         if each.bytes == point.bytes and (seconds := _seconds(each)):
-            span = None if each.time_s else shown.other_spans.get(each.kind)
+            span = span_at(each, there_ranges)
             ends = zip(span or (1.0, 1.0), own, strict=True)
             ratios = sorted(seconds * there / (_seconds(point) * here) for there, here in ends)
             times = between(*(f"{ratio:.2f} ×" for ratio in ratios))

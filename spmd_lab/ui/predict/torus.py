@@ -6,8 +6,8 @@ from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.machine import get_topology
 from spmd_core.time import MeshAxis, mesh_axes
+from spmd_lab.ui.charts import torus_chart
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import torus_chart
 from spmd_lab.ui.predict.tables import NONE, nowrap
 from spmd_lab.ui.shell import draw_table, refusal
 

@@ -45,7 +45,7 @@ def test_without_an_accelerator_the_target_is_one_chip_generation_predicted(data
     screen = opened("collectives")
     target = next(each for each in screen.selectbox if each.label == "Target")
     assert target.value == "tpu:v5e:2x4" and "cpu" not in said(screen)
-    curve, ranking = charts(screen)
+    curve, ranking, _ = charts(screen)
     assert "All-reduce of 16.0 MiB on v5e:2x4" in said(screen)
     assert f"predicted {figures(screen)['Time']} at 16.0 MiB" in labels(curve)
     assert "Predicted" in said(screen) and "Estimated" not in said(screen)
@@ -125,15 +125,16 @@ def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
     choice.set_value(size).run()
     assert f"All-reduce of {size}{OVER[over]} on v5e:2x4" in said(screen)
     shown = figures(screen)["Time"] if view == "Time" else figures(screen)["Bus bandwidth"]
-    curve, ranking = charts(screen)
+    curve, ranking, _ = charts(screen)
     assert f"predicted {shown} at {size}" in labels(curve)
     assert {row["size"] for row in ranking["layer"][0]["data"]["values"]} == {size}
     band, line = (layer["data"]["values"] for layer in curve["layer"][:2])
+    values = {row["bytes"]: row["y"] for row in line}
     within = [
-        low["low"] <= 1.001 * row["y"] and row["y"] <= 1.001 * low["high"]
-        for low, row in zip(band, line, strict=True)
+        row["low"] <= 1.001 * values[row["bytes"]] and values[row["bytes"]] <= 1.001 * row["high"]
+        for row in band
     ]
-    assert all(within) and len(within) > 5
+    assert all(within) and 3 < len(within) < len(line), "of bandwidth-bound sizes"
     ratio = {round(row["high"] / row["low"], 3) for row in band}
     low, high = published_spans()["all-reduce"]
     assert ratio == {round(high / min(1.0, low), 3)}
@@ -152,6 +153,35 @@ def test_a_link_with_a_size_and_axes_by_any_of_their_names_is_read(data_folder, 
     over = next(each for each in screen.segmented_control if each.label == "Over")
     assert over.value == shown
     assert over.options == ["over x=2 y=4", "over x=2", "over y=4"]
+
+
+@pytest.mark.parametrize("kind", ["All-reduce", "All-gather", "Reduce-scatter"])
+def test_where_latency_is_most_of_the_time_a_published_bandwidth_gives_no_range(data_folder, kind):
+    screen = opened("collectives", bytes="1 KiB", kind=kind)
+    shown = figures(screen)
+    assert not [words for words in shown.values() if " to " in words], shown
+    curve, ranking, _ = charts(screen)
+    assert not any(layer["mark"].get("size") == 8 for layer in ranking["layer"]), "no whiskers"
+    (name,) = (layer for layer in curve["layer"] if layer["mark"].get("fontWeight") == 600)
+    assert name["mark"]["align"] == "left", "away from the axis"
+    because = "no published run" if kind == "Reduce-scatter" else "latency-bound, and published"
+    assert f"no range: {because}" in " ".join(each.proto.body for each in screen.get("html"))
+
+
+@pytest.mark.parametrize(
+    ("over", "words", "groups"),
+    [
+        ("x+y", "A grid of 2 × 4 over x and y", 1),
+        ("x", "Chips scattered over 2 × 2 along x and y", 4),
+        ("y", "A grid of 2 × 2 over x and y", 2),
+    ],
+)
+def test_the_chips_of_each_group_are_drawn(data_folder, over, words, groups):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked)), tab=over)
+    chips = charts(screen)[2]["layer"][1]["data"]["values"]
+    assert len(chips) == 8 and len({each["at"] for each in chips}) == groups
+    assert words in said(screen)
 
 
 def test_a_size_that_was_not_swept_shows_the_largest(data_folder):

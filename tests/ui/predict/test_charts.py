@@ -15,8 +15,8 @@ from spmd_core.words import parts
 from spmd_core.words.predictions import by_words, memory_parts, share_words
 from spmd_core.workloads import parse_plan
 from spmd_lab.ui import shell
-from spmd_lab.ui.charts import shares
-from spmd_lab.ui.predict import charts, run_answer, torus_chart
+from spmd_lab.ui.charts import shares, torus_chart
+from spmd_lab.ui.predict import charts, run_answer
 from tests.ui.predictions import TOO_LARGE, prediction
 
 FOUND = prediction()

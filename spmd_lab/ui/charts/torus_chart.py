@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spmd_core.base import numbered
+from spmd_core.fields import Axes
 from spmd_core.machine import Topology, mesh_places
 from spmd_lab.ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
 
@@ -66,9 +67,41 @@ def torus_chart(
     `axis`; one group of that axis is joined.
     """
     names, sizes = [name for name, _ in mesh], [size for _, size in mesh]
-    along = names.index(axis)
     places = mesh_places(topology, sizes, order)
-    group = np.moveaxis(places, along, 0).reshape(sizes[along], -1, 5)[:, 0]
+    at = np.indices(sizes)[names.index(axis)]
+    return _chart(topology, places, at, _groups(places, mesh, (axis,))[0], width_px, "in the mesh")
+
+
+def groups_chart(
+    topology: Topology, mesh: Sequence[tuple[str, int]], axes: Axes, order: str, width_px: int
+) -> Spec:
+    """Chips as in `torus_chart`, colored by their group of a collective over `axes`; the first group
+    is joined in the order of the mesh.
+    """
+    places = mesh_places(topology, [size for _, size in mesh], order)
+    groups = _groups(places, mesh, axes)
+    of = np.repeat(np.arange(len(groups)), groups.shape[1]).reshape(groups.shape[:2])
+    return _chart(topology, groups, of, groups[0], width_px, "group and place in it")
+
+
+def _groups(places: np.ndarray, mesh: Sequence[tuple[str, int]], axes: Axes) -> np.ndarray:
+    """[groups, devices, 5]: the coordinates of the devices of each group over these axes."""
+    own = [at for at, (name, _) in enumerate(mesh) if name in axes]
+    apart = np.moveaxis(places, own, range(-1 - len(own), -1))
+    return apart.reshape(-1, math.prod(mesh[at][1] for at in own), 5)
+
+
+def _chart(
+    topology: Topology,
+    places: np.ndarray,
+    at: np.ndarray,
+    group: np.ndarray,
+    width_px: int,
+    index: str,
+) -> Spec:
+    """The devices at `places`, [..., 5], in the colors of the numbers `at`, and a line through the
+    `group`, [devices, 5]; what the `index` of a place is.
+    """
     drawing = _drawing(topology)
     width, height = drawing.size
     step_px = max(5.0, min(38.0, width_px / width, 330 / height))
@@ -82,11 +115,11 @@ def torus_chart(
             color=category("kind", list(_LINK_COLORS), colors=list(_LINK_COLORS.values())),
         ),
         layer(
-            _chips(drawing, places, along),
+            _chips(drawing, places, at),
             {"type": "rect", "cornerRadius": 2},
             **rectangle,
-            color=_shades(sizes[along]),
-            tooltip=hover(chip="chip", mesh="in the mesh"),
+            color=_shades(int(at.max()) + 1),
+            tooltip=hover(chip="chip", mesh=index),
         ),
     ]
     if len(path := _path(drawing, group)) > 1:
@@ -112,7 +145,7 @@ def _shades(size: int) -> Spec:
     return quantity("at", legend=None, scale={"domain": domain, "range": _SHADES})
 
 
-def _chips(drawing: _Drawing, places: np.ndarray, along: int) -> list[Row]:
+def _chips(drawing: _Drawing, places: np.ndarray, at: np.ndarray) -> list[Row]:
     """A rectangle for each device of the first slice, in the layers that are drawn; two devices of
     a chip share its square.
     """
@@ -133,9 +166,9 @@ def _chips(drawing: _Drawing, places: np.ndarray, along: int) -> list[Row]:
                 "x2": round(begin + width, 3),
                 "y": top + y - 0.34,
                 "y2": top + y + 0.34,
-                "at": index[along],
+                "at": int(at[index]),
                 "chip": place + (f", device {core}" if cores > 1 else ""),
-                "mesh": ", ".join(str(at) for at in index),
+                "mesh": ", ".join(map(str, index)),
             }
         )
     return rows  # pyrefly: ignore[bad-return]

@@ -1,0 +1,41 @@
+"""Which chips a collective is among, beside its kinds: a picture of the slice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from spmd_core.base import capital
+from spmd_core.experiment import Experiment
+from spmd_core.fields import Axes
+from spmd_core.machine import get_topology
+from spmd_core.time import group_words
+from spmd_lab.ui.charts import torus_chart
+from spmd_lab.ui.markdown import plain
+
+_WIDTH_PX, _COLUMNS = 300, (3, 2)
+
+
+@contextmanager
+def beside(experiment: Experiment, axes: Axes) -> Iterator[None]:
+    """Draws what follows on the left, and on the right the chips of each group over these axes: of
+    TPUs that are not here, whose links are known.
+    """
+    topology = get_topology(experiment.place) if experiment.place.is_absent else None
+    if topology is None or topology.chip.is_gpu or topology.devices == 1:
+        yield
+        return
+    order = str(experiment.option("device_order"))
+    left, right = st.columns(_COLUMNS, gap="medium")
+    with left:
+        yield
+    words = capital(group_words(topology, experiment.mesh, order, axes))
+    with right:
+        st.markdown("**On the chips**, a color for each group")
+        st.vega_lite_chart(
+            torus_chart.groups_chart(topology, experiment.mesh, axes, order, _WIDTH_PX),
+            alt=f"{topology.name}: the chips of each group. {words}",
+            key="sweep-chips",
+            width="content",
+        )
+        st.caption(plain(f"{words}. The line joins one group in the order of the mesh."))

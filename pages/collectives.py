@@ -22,15 +22,16 @@ run = live.joined("collectives", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
+is_stored = experiment.place.is_absent and live.has_result(run)
 with head:
     st.title(shell.QUESTIONS["collectives"], width="stretch", anchor=False)
     downloads = st.container(width="content")
     pressed = st.button(
-        live.press_words("collectives", experiment),
+        "Stored on History" if is_stored else live.press_words("collectives", experiment),
         type="primary" if experiment.target == "local" else "secondary",
         key="measure",
         icon=":material/history:" if experiment.place.is_absent else ":material/network_check:",
-        disabled=bool(refusal or misfit) or at_work,
+        disabled=bool(refusal or misfit) or at_work or is_stored,
         help=_STORED if experiment.place.is_absent else None,
     )
 # choices of the answer stay in one place: one that moves up no longer writes itself to the address

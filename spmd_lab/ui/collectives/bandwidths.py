@@ -68,7 +68,9 @@ def draw(result: Result, when: str) -> None:
     known = calibration(experiment, lab().latest, lab().result) if is_own else None
     result = with_expected(result, known)
     sweep = measured(result)
-    notes = tuple(dict.fromkeys((*sweep.notes, *result.notes)))
+    # of what is not attached nothing is compiled here: the card names what its times rest on
+    of_place = () if experiment.place.is_absent else result.notes
+    notes = tuple(dict.fromkeys((*sweep.notes, *of_place)))
     of_machine = experiment.what.has_formula and not experiment.place.is_absent
     to_calibrate = experiment if is_own and of_machine and not known else None
     points = _reaching(experiment, sweep.points)

@@ -371,3 +371,13 @@ def test_a_size_beyond_the_sweep_is_beside_its_fields_and_times_have_their_units
     plain = opened("collectives", experiment=code)
     heads = [each.label.replace("\\", "") for each in plain.expander]
     assert any(each.endswith("to 16.0 MiB") for each in heads), heads
+
+
+def test_a_stored_prediction_is_marked_as_stored_and_not_offered_again(lab):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 8}}
+    run = lab.submit(parse_experiment(asked))
+    lab.wait(run, 60)
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked)), run=run)
+    (button,) = (each for each in screen.button if each.key == "measure")
+    assert (button.label, button.disabled) == ("Stored on History", True)
+    assert "is attached" not in said(screen), "nothing was compiled"

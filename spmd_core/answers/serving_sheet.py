@@ -29,7 +29,17 @@ from spmd_core.search import (
     Split,
     serve,
 )
-from spmd_core.sheets import Column, Sheet, Table, count, number, seconds, size, text
+from spmd_core.sheets import (
+    Column,
+    Sheet,
+    Table,
+    chosen_columns,
+    count,
+    number,
+    seconds,
+    size,
+    text,
+)
 from spmd_core.sweeps import ServedPoint
 from spmd_core.terms import chip_title, listed, money_text
 from spmd_core.time import Served, ServingLoad, engine_of, has_unit
@@ -47,6 +57,7 @@ _LIMITS_KEPT = {
     "misses tpot": "misses time per token",
 }
 _MOST_REASONS = 6
+_OVERLAP = "; the ranges overlap"
 _SEEN = 0.005  # of a step: a shorter part is not named
 _MOST_WAITING = 3  # named of those whose requests wait
 _BEATS = 1.01  # of the tokens of a row: more than an even point
@@ -220,18 +231,14 @@ def beaten_words(answer: ServingAnswer, most: CurvePoint | None) -> str:
     if most is None:
         how = "within the limits" if limit or answer.question.ttft_s else "in both"
         return f"Nothing on these curves beats {_on(lead)} {how}."
-    if _is_even(lead, most.row, answer.question.load):
-        more, faster = most.row.per_chip / lead.per_chip - 1, most.row.speed / lead.speed - 1
-        by = f"{more:.0%} more tokens per chip and {faster:.0%} faster users" if faster >= 0 else ""
-        by = by or f"{more:.0%} more tokens per chip and {-faster:.0%} slower users"
-        even = f"{_on(most.row)} is about even: {by}, within the ranges of both"
-        return f"With {most.concurrency:,} at once, {even}."
+    is_even = _is_even(lead, most.row, answer.question.load)
     ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"
     speed = f"{abs(faster):.0%} {'faster' if faster >= 0 else 'slower'}"
     unsure = f" It may miss {seconds_text(limit)}." if limit and most.row.even else ""
-    made = f"{more} tokens per chip, and each user is {speed}.{unsure}"
-    return f"With {most.concurrency:,} at once, {_on(most.row)} serves {made}"
+    made = f"{more} tokens per chip, and each user is {speed}{_OVERLAP * is_even}.{unsure}"
+    serves = "may serve" if is_even else "serves"
+    return f"With {most.concurrency:,} at once, {_on(most.row)} {serves} {made}"
 
 
 def _is_even(lead: ServingRow, other: ServingRow, load: ServingLoad) -> bool:
@@ -312,7 +319,13 @@ def step_figure(served: Served) -> Figure:
         for name, each in parts
         if each >= _SEEN * served.step.seconds
     ]
-    return Figure("Decode step", seconds_text(served.step.seconds), listed(seen))
+    more = served.tpot_s - served.step.seconds
+    beside = f"; prompts beside it add {seconds_text(more)} a token" if more > 0 else ""
+    return Figure("Decode step", seconds_text(served.step.seconds), f"{listed(seen)}{beside}")
+
+
+_IF_MIXED = ("Limits", "Wait", "Weights", "Cache")  # columns that are shown where rows differ
+_MORE_ROWS = 3
 
 
 class _Marked(NamedTuple):
@@ -325,8 +338,7 @@ class _Marked(NamedTuple):
 _ROWS: Sheet[_Marked] = Sheet(
     (
         text("On", lambda each: each.row.plan.topology.name.removeprefix("gpu:")),
-        text("Mesh", lambda each: served_mesh(each.row)),
-        text("", lambda each: each.mark),
+        text("Mesh", lambda each: ", ".join(filter(None, (served_mesh(each.row), each.mark)))),
         text("Limits", lambda each: limits_kept(each.row)),
         seconds("Time per token", lambda each: each.row.served and each.row.served.tpot_s),
         seconds("First token", lambda each: each.row.served and each.row.served.ttft_s),
@@ -345,10 +357,20 @@ _ROWS: Sheet[_Marked] = Sheet(
 
 
 def serving_table(answer: ServingAnswer, most: int) -> Table:
-    """Returns so many rows, the best first."""
+    """Returns so many rows, the best first, and of the others those that make the most tokens, which
+    miss a limit or let requests wait; without columns that are the same in each.
+    """
     lead, mark = answer.lead, "best" if answer.best else "nearest"
-    rows = [_Marked(mark if row is lead else "", row) for row in answer.rows]
-    return _ROWS.table(rows[:most], "screen")
+    first, rest = answer.rows[:most], answer.rows[most:]
+    fast = sorted(rest, key=lambda row: -(row.per_chip or 0.0))[:_MORE_ROWS]
+    least = min((row.per_chip or 0.0 for row in first), default=0.0)
+    rows = [*first, *(row for row in fast if (row.per_chip or 0.0) > least)]
+    table = _ROWS.table((_Marked(mark if row is lead else "", row) for row in rows), "screen")
+    if len(rows) < 2:
+        return table
+    known = [name for name in _IF_MIXED if name in table.columns]
+    same = {name for name in known if len({cell.text for cell in table.column(name)}) == 1}
+    return chosen_columns(table, [name for name in table.columns if name not in same])
 
 
 _Loaded = tuple[ServingLoad, ServingRow]

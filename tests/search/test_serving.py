@@ -218,7 +218,8 @@ def test_sheets_have_the_numbers_of_their_rows(answer):
         "Wait": lambda row: row.served and row.served.waiting,
     }.items():
         assert [cell.value for cell in table.column(name)] == [of(row) for row in answer.rows]
-    assert [cell.text for cell in table.column("")].count("best") == 1
+    meshes = [cell.text for cell in table.column("Mesh")]
+    assert [text for text in meshes if text.endswith(", best")] == [meshes[0]]
     assert len(SERVING_LOADS.table(answer.by_load, "screen").rows) == len(answer.by_load)
     titles = [each.title for each in serving_figures(answer.best, answer.question.load)]
     assert titles == ["Chips", "Mesh", "Time per token", "Tokens/s per chip", "Decode step"]
@@ -388,3 +389,13 @@ def test_all_words_that_name_no_chips_are_named():
     with pytest.raises(RequestError) as refused:
         read_serving({"model": "qwen3-8b", "chips": "v6e:7, foo:3"})
     assert "v6e:7" in str(refused.value) and "foo:3" in str(refused.value)
+
+
+def test_a_short_table_has_the_rows_that_make_more_and_no_column_that_is_the_same_in_each(answer):
+    table = serving_table(answer, 3)
+    made = [cell.value for cell in table.column("Tokens/s per chip")]
+    left_out = sorted((row.per_chip or 0.0 for row in answer.rows), reverse=True)
+    assert all(each in made for each in left_out if each > min(made[:3]))
+    for name in ("Limits", "Wait", "Weights", "Cache"):
+        assert name not in table.columns or len({cell.text for cell in table.column(name)}) > 1
+    assert {"Weights", "Cache"}.isdisjoint(table.columns)

@@ -280,7 +280,8 @@ def _names(
     labels = sorted(_labels(rows, quantity, size), key=lambda row: -cast(float, row["y"]))
     for at, row in enumerate(labels):
         here = cast(int, row["bytes"])
-        align = "right" if _NEAR * here > last else "left" if here < _NEAR * first else "center"
+        ends = {"right": _NEAR * here > last, "left": here < _NEAR * first, "center": True}
+        align = next(name for name, is_there in ends.items() if is_there)
         placed.setdefault((at > 0, align), []).append(row)
     low = _BELOW[quantity == TIME]
     return [

@@ -114,9 +114,7 @@ def draw(
                 draw_figures((*figures, *_beside(point, shown, ranges)))
             if topology and point and is_predicted:
                 _sure(badges, topology, point.kind)
-            sentences = filter(None, (*notes, off_line_words(own, fits)))
-            if words := " ".join(map(as_sentence, sentences)):
-                st.caption(plain(words))
+            _caption(*notes, off_line_words(own, fits))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 offers(experiment, on, to_calibrate)
                 if shown.rival:
@@ -125,6 +123,11 @@ def draw(
             with right:
                 devices = max(each.devices for each in own)
                 moved.show(shown.kind, devices, max(1, experiment.device_count // devices))
+
+
+def _caption(*sentences: str) -> None:
+    if words := " ".join(map(as_sentence, filter(None, sentences))):
+        st.caption(plain(words))
 
 
 def _figures(
@@ -149,15 +152,15 @@ def _figures(
         asked = str(experiment.option("device_order")), point.kind, experiment.mesh, point.axes
         share = mesh_collective_s(topology, *asked, point.bytes, nominal=True) / point.predicted_s
         most = rate / share if rate and share else None
-        of = f"{between(_whole(share / slowest), _whole(share))} of {rate_words(most)} by the data sheet"
+        of = f"{between(_percent(share / slowest), _percent(share))} of {rate_words(most)} by the data sheet"
         if most and (links := nominal_links(topology, *asked)):
             name, link_rate = links
-            of += f", {_whole(link_rate / most)} of it over {name} at {rate_words(link_rate)}"
+            of += f", {_percent(link_rate / most)} of it over {name} at {rate_words(link_rate)}"
     rates = (rate_words(rate and rate / each) for each in (slowest, 1.0))
     yield Figure("Bus bandwidth", between(*rates), of)
 
 
-def _whole(share: float) -> str:
+def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 else share_text(share)
 
 

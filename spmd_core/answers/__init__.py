@@ -63,6 +63,7 @@ from spmd_core.answers.serving_sheet import (
 from spmd_core.answers.strategies import (
     STRATEGIES,
     StrategyRow,
+    mfu_of,
     peak_bytes,
     sent,
     strategies_table,
@@ -148,6 +149,7 @@ __all__ = [
     "layout_lines",
     "load_words",
     "made_span",
+    "mfu_of",
     "narrower_weights",
     "parts_table",
     "peak_bytes",

@@ -288,6 +288,10 @@ class Lab:
             self.cancel(*runs, asker=asker)
         return len(runs)
 
+    def active_of_others(self, viewer: str) -> frozenset[str]:
+        """Returns the ids of the runs of other viewers that are not over."""
+        return self._store.active_of_others(viewer)
+
     def room(self, viewer: str, address: str | None = None) -> Room:
         """What is taken of what a viewer may take."""
         return room(self._store, self._settings, viewer, address)

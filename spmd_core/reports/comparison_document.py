@@ -7,6 +7,7 @@ from dataclasses import replace
 from spmd_core.answers import (
     STRATEGIES,
     StrategyRow,
+    mfu_of,
     peak_bytes,
     programs_table,
     programs_words,
@@ -14,6 +15,7 @@ from spmd_core.answers import (
     strategy_rows,
 )
 from spmd_core.base import by_key, bytes_text, count_text, scaled_text
+from spmd_core.experiment import Experiment
 from spmd_core.facts import Collective, sent_per_step
 from spmd_core.history import (
     basis_words,
@@ -22,6 +24,7 @@ from spmd_core.history import (
     labels_words,
     work_words,
 )
+from spmd_core.machine import get_topology
 from spmd_core.program import is_ring
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
@@ -35,9 +38,17 @@ from spmd_core.reports.document import (
 )
 from spmd_core.results import OTHER_WORK, Between, Result, StrategyResult
 from spmd_core.sheets import NONE, Cell, Place, Sheet, Table, seconds, size, text
-from spmd_core.terms import environment_words, experiment_words, listed, outcome_words, row_title
+from spmd_core.terms import (
+    environment_words,
+    experiment_words,
+    listed,
+    mfu_words,
+    outcome_words,
+    row_title,
+)
 from spmd_core.words import collective_words
 
+OVER_PEAK = "an error of SPMD Lab or of its data"
 _MOSTLY = 0.1  # of what is waited for over an axis: a collective of less is not named
 
 
@@ -103,10 +114,9 @@ def _other_work_words(compared: Compared, pair: Between) -> str:
     at = {each.run: number for number, each in enumerate(compared.subjects)}
     both = [compared.subjects[at[run]] for run in (pair.run, pair.baseline)]
     beside = {
-        each.run: [scaled_text(each.flops / time_s, "FLOP/s")]
+        each.run: [words]
         for each in both
-        for time_s in [seconds_of[each.run]]
-        if each.flops and time_s
+        if (time_s := seconds_of[each.run]) and (words := _rate_words(each, time_s))
     }
     differences = {
         label: (texts[at[pair.run]], texts[at[pair.baseline]])
@@ -118,6 +128,27 @@ def _other_work_words(compared: Compared, pair: Between) -> str:
     if len(set(titles.values())) > 1:  # the fastest of each
         names |= {run: f"{names[run]} ({title})" for run, title in titles.items()}
     return work_words(pair, names, seconds_of, beside, differences)
+
+
+def _rate_words(each: Subject, time_s: float) -> str:
+    """Returns how fast a run computes: its MFU, as its row has it, else its FLOP/s; and that a rate
+    above the peak of its chips is an error.
+    """
+    if not each.result or not each.fastest or not each.flops:
+        return ""
+    row = each.result.row(each.fastest).experiment
+    rate = each.flops / time_s * (row.plan.causal_share if row.plan else 1.0)
+    if row.place.is_absent and rate > (peak := _peak(row)):
+        ends = scaled_text(rate, "FLOP/s"), scaled_text(peak, "FLOP/s")
+        return f"{ends[0]} is above the peak of its chips, {ends[1]}: {OVER_PEAK}"
+    outcome = each.result.strategies[each.fastest]
+    mfu = mfu_words(mfu_of(outcome), mfu_of(outcome, causal=True))
+    return mfu or scaled_text(rate, "FLOP/s")
+
+
+def _peak(experiment: Experiment) -> float:
+    topology = get_topology(experiment.target)
+    return topology.chip.device_flops * experiment.device_count
 
 
 def _seconds_of(compared: Compared, pair: Between) -> dict[str, float | None]:

@@ -212,17 +212,20 @@ def run_row(summary: RunSummary, lines: str = "", called: str = "") -> None:
 
 
 def card_lines(summary: RunSummary) -> str:
-    """Returns lines of Markdown: what came out of a stored run, by how much or its figure, and how it
-    is known.
+    """Returns lines of Markdown: what came out of a stored run, by how much or its figure, how it is
+    known, and when it ended.
     """
     color, head, words = outcome(summary)
     kind, _ = history.evidence_of(summary)
     colored = f":{plain(color)}[**{plain(head)}**]" if head else ""
     shown = (
-        _answer(summary) if head in (history.PLACED, history.FITS) or not words else plain(words)
+        _answer(summary)
+        if head in (history.PLACED, history.FITS) or words in ("", history.FITS.lower())
+        else plain(words)
     )
     badge = style.evidence_badge(kind or "Measured") if summary.answer else ""
-    return "  \n".join(part for part in (colored, shown, badge) if part)
+    last = f"{badge} {plain(ago(summary.finished_at or summary.submitted_at))}".strip()
+    return "  \n".join(part for part in (colored, shown, last) if part)
 
 
 def evidence_of_most(runs: Iterable[RunSummary]) -> str:

@@ -7,12 +7,15 @@ import streamlit as st
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind
+from spmd_core.search import link
+from spmd_core.surveys.search import asked_words
 from spmd_core.terms import experiment_words, state_words, title
+from spmd_core.trials import Search, searches
 from spmd_core.words import kept_words, phase_words, progress
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, colors, curve, glimpse
-from spmd_lab.ui.lab import as_viewer, find, lab, room
+from spmd_lab.ui.lab import as_viewer, find, lab, room, viewer
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
 
@@ -229,9 +232,11 @@ def _queue(seen: Seen) -> None:
     now = listed_runs()
     if now[1] != seen[1] or [run for run, _ in now[0]] != [run for run, _ in seen[0]]:
         st.rerun()
-    active = lab().active()
+    active, foreign = lab().active(), lab().active_of_others(viewer())
+    for search in searches.at_work():
+        _search_row(search)
     for status in active[:MOST_LISTED]:
-        _running_row(status)
+        _running_row(status, status.run not in foreign)
         _cancel_refusal(status.run)
     if len(active) > MOST_LISTED:
         st.caption(f"And {len(active) - MOST_LISTED} more wait behind these.")
@@ -247,8 +252,21 @@ def _queue(seen: Seen) -> None:
     _cancel_refusal("mine")
 
 
-def _running_row(status: RunStatus) -> None:
-    """An active run in a line: its shards, its name with a link, how far it is, and Cancel."""
+def _search_row(search: Search) -> None:
+    """A search whose runs are listed, by its question, with a link."""
+    question = search.question
+    page, query = "pages/search.py", {"search": link.encode(question)}
+    if question.kind == "array" and question.sample.exported:
+        page, query = cards.page_of(question.sample), cards.query(question.sample)
+    label = f"Search of {asked_words(question)}: its runs are listed here"
+    icon = ":material/travel_explore:"
+    st.page_link(page, label=plain(label), icon=icon, query_params=query)
+
+
+def _running_row(status: RunStatus, is_own: bool) -> None:
+    """An active run in a line: its shards, its name with a link, how far it is, and Cancel, or that
+    it is another viewer's: the screen of the run can cancel it.
+    """
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-now-{status.run}"
     ):
@@ -262,7 +280,10 @@ def _running_row(status: RunStatus) -> None:
             )
             share, words = _progress(status) if status.of else (0.0, phase_words(status))
             st.progress(share, text=plain(f"{state_words(status.state)}, {words}"))
-        _cancel_button(status.run)
+        if is_own:
+            _cancel_button(status.run)
+        else:
+            st.caption("another viewer's", width="content")
 
 
 def _behind(status: RunStatus) -> None:

@@ -10,7 +10,7 @@ from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Collective
 from spmd_core.history import basis_words, between_words
 from spmd_core.reports import Subject, collectives_table, compare_runs, verdict_sentences
-from spmd_core.reports.comparison_document import against_words
+from spmd_core.reports.comparison_document import OVER_PEAK, against_words
 from spmd_core.results import Environment, Result, apart, between, fastest_row
 from spmd_core.runs import Labels, RunSummary
 from tests.ui.predictions import MODEL, predicted
@@ -233,3 +233,21 @@ def test_different_work_is_named_first_and_has_times_and_rates_but_no_verdict(ch
     assert all(each in first for each in (": 1 ms", ": 300 ms", "FLOP/s"))
     assert all(each in first for each in named.split(" against ")), "what differs, or names of it"
     assert against_words(pair) == pair.why_none == "of different work"
+
+
+@pytest.mark.parametrize(("factor", "is_over"), [(0.5, False), (2.0, True)])
+def test_a_rate_above_the_peak_of_its_chips_is_named_an_error(factor, is_over):
+    subjects = []
+    for run, model in (("a", "scaled:16"), ("b", "scaled:8")):
+        experiment = MODEL.vary(options={"model": model})
+        devices = experiment.device_count
+        plan = experiment.plan
+        least_s = plan.flops * plan.causal_share / (devices * 197e12)
+        found = result({"auto": strategy(least_s / factor)}, run=run, experiment=experiment)
+        medians = {"auto": least_s / factor}
+        of = (found.experiment, NOON, NOON, medians, "auto", False, None)
+        subjects.append(Subject(RunSummary(run, "succeeded", *of), found))
+    first, *_ = verdict_sentences(compare_runs(subjects))
+    assert first.startswith("Different work")
+    assert (OVER_PEAK in first) == is_over
+    assert first.count("is above the peak of its chips, ") == 2 * is_over

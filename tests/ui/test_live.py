@@ -144,3 +144,10 @@ def test_a_link_to_a_run_that_is_not_here_names_the_button_that_is(lab):
         screen = opened("collectives", experiment=link.encode(parse_experiment(spec)), run=RUN)
         assert f"press {button} to compute it here" in said(screen)
         assert any(each.label == button for each in screen.button)
+
+
+def test_another_viewers_run_is_named_on_overview_and_has_no_cancel_there(lab):
+    lab._store.submit(RUN, EXPERIMENTS["compare"], viewer="somebody")
+    screen = opened(None)
+    assert "Cancel" not in [each.label for each in screen.button]
+    assert "another viewer's" in [each.value for each in screen.caption]

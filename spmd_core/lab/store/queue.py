@@ -108,6 +108,11 @@ class RunQueue(Database):
         )
         return tuple(row["id"] for row in rows)
 
+    def active_of_others(self, viewer: str) -> frozenset[str]:
+        """Ids of the runs of other viewers that are not over; those of the command line are nobody's."""
+        rows = self._rows(f"SELECT id FROM runs WHERE viewer != ? AND {IN_ACTIVE}", (viewer,))
+        return frozenset(row["id"] for row in rows)
+
     def next_queued(self, lane: str, which: Which = "any") -> RunStatus | None:
         """The first run of a lane of those that are taken there; UnreadableRun where this version
         cannot read it.

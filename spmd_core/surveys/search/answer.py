@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from spmd_core.advice import program_of
 from spmd_core.base import bytes_text, capital, count_text, number_text, numbered, seconds_text
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.search import (
@@ -67,7 +68,9 @@ def asked_words(question: AnyQuestion) -> str:
     """
     if isinstance(question, ArrayQuestion):
         sizes = (f"{name}={size}" for name, size in question.sample.sizes.items())
-        return f"{question.sample.what.title} on {', '.join((*question.targets, *sizes))}"
+        program = program_of(question.sample)
+        of = program.described.name if program else question.sample.what.title
+        return f"{of} on {', '.join((*question.targets, *sizes))}"
     batch = "any batch"
     if question.global_batch:
         batch = f"global batch {count_text(question.global_batch)}"

@@ -56,10 +56,14 @@ class Registry(Generic[W, S]):
         threading.Thread(target=work.run, name=f"{self._noun} {key}", daemon=True).start()
         return work
 
+    def at_work(self) -> list[W]:
+        """Those that are not over, of this process."""
+        with self._guard:
+            return [work for work in self._works.values() if not work.is_over]
+
     def running(self) -> int:
         """How many are at work in this process."""
-        with self._guard:
-            return sum(not work.is_over for work in self._works.values())
+        return len(self.at_work())
 
 
 # that are over and stay in memory: the others are read from the data folder again
@@ -141,6 +145,11 @@ def keep(lab: Lab, kept: KeptSearch, asker: Asker = COMMAND_LINE) -> None:
 def running() -> int:
     """Searches at work in this process."""
     return _searches.running()
+
+
+def at_work() -> list[Search]:
+    """Returns the searches at work in this process, the oldest first."""
+    return _searches.at_work()
 
 
 def latest(lab: Lab, limit: int = 8) -> tuple[StoredSearch, ...]:

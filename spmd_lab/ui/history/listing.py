@@ -122,7 +122,7 @@ def held(view: str, runs: Sequence[RunSummary]) -> None:
     words = [plain(f"{numbered(len(runs), 'run')}{within}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
-        if any(evidence_of(run)[0] != evidence for run in runs if run.answer):
+        if any(evidence_of(run)[0] != evidence for run in runs):
             words.append("unless marked")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if len(runs) > 1 and view != VIEWS[2]:  # which has no rows

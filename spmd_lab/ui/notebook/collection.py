@@ -57,7 +57,9 @@ def draw(page: Collection) -> Callable[[str], None]:
             editing.title(page)
         st.caption(plain(f"{imported}Changed {ago(page.updated_at)}{by}."), width="content")
     if is_edited:
-        editing.parts(page, partial(_part, subjects=subjects), _text)
+        parts = (part for part in parts_of(page, subjects) if isinstance(part, Compared))
+        groups = {each.run: part for part in parts for each in part.subjects}
+        editing.parts(page, partial(_edited, subjects=subjects, groups=groups), _text)
     else:
         _parts(page, subjects)
     if (compared := searches_compared(page)) is not None:
@@ -72,14 +74,25 @@ def draw(page: Collection) -> Callable[[str], None]:
 
 def _parts(page: Collection, subjects: Mapping[str, Subject]) -> None:
     for part in parts_of(page, subjects):
-        if not isinstance(part, Compared):
-            _part(part, subjects)
-        elif page.id:  # each run as its editor has it
-            for each in part.subjects:
-                _run(each)
-            outcome.beside(part)
-        else:
+        if isinstance(part, Compared):
             _compared(part)
+        else:
+            _part(part, subjects)
+
+
+def _edited(
+    item: CollectionItem, subjects: Mapping[str, Subject], groups: Mapping[str, Compared]
+) -> None:
+    """Draws a part as its editor has it: of runs that compare a row each, and after the last all."""
+    group = groups.get(item.text) if item.kind == RUN else None
+    if group is None:
+        _part(item, subjects)
+        return
+    with st.container(border=True, key=f"one-{item.text}"):
+        outcome.row(subjects[item.text])
+        _note(subjects[item.text])
+    if item.text == group.subjects[-1].run:
+        _compared(group)
 
 
 def _part(item: CollectionItem, subjects: Mapping[str, Subject]) -> None:

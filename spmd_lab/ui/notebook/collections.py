@@ -66,13 +66,12 @@ def begin_with() -> bool:
         return False
     with st.container(key="recent", gap="small"):
         st.markdown("**Begin a page with what you ran last**")
-        across = iter(st.columns(cards.ACROSS))
+        across, names = st.columns(cards.ACROSS), cards.called(runs)
         for column, run in zip(across, runs, strict=False):
             with column.container(border=True, height="stretch"):
-                cards.run_row(run, cards.card_lines(run))
-                title = run.labels.name or cards.short_words(run.experiment)
-                _begin_button(run.run, title, runs=[run.run])
-        for column, kept in zip(across, searches, strict=False):
+                cards.run_row(run, cards.card_lines(run), names[run.run])
+                _begin_button(run.run, names[run.run], runs=[run.run])
+        for column, kept in zip(across[len(runs) :], searches, strict=False):
             with column.container(border=True, height="stretch"):
                 _search_row(kept)
                 _begin_button(kept.id, kept.title, searches=[kept])

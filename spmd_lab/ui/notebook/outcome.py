@@ -33,7 +33,7 @@ from spmd_core.terms import (
     row_title,
     title,
 )
-from spmd_core.words import parts, runs as words
+from spmd_core.words import noise_words, parts, runs as words
 from spmd_lab.ui import cards, next_step, style
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.charts.by_strategy import side_by_side_chart
@@ -50,6 +50,8 @@ def draw(run: RunSummary, result: Result | None) -> None:
     """What came out of a stored run, and why what failed did."""
     answer = words.headline_parts(result, differences_of(result))[0] if result else None
     st.markdown(f"**{colors.sentence(answer or outcome_words(run), run.experiment)}**")
+    if result and (noise := noise_words(result)):
+        st.caption(f":orange[{colors.sentence(noise, run.experiment)}.]")
     reasons(run, result)
 
 
@@ -86,7 +88,7 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     kinds = {evidence_of(each.summary)[0] for each in ordered}
     evidence = kinds.pop() if len(kinds) == 1 else ""
     first, *more = verdict_sentences(compared, bool(evidence))
-    with nullcontext() if is_summed else _pictured(ordered[0].summary):
+    with nullcontext() if is_summed else _pictured(ordered[0].summary, of="all-"):
         cards.headline(plain(first), evidence, about=basis_words(compared.answers))
         for sentence in more:
             st.markdown(plain(sentence))
@@ -97,7 +99,7 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
             _link_to_all(ordered)
             places = dict.fromkeys(_where(each.summary.experiment) for each in ordered)
             st.caption(plain(", ".join(filter(None, places))))
-    _times_of(compared, ordered, is_summed)
+    _times_of(compared, ordered, is_summed, is_other_work)
     if is_summed:
         shared(compared, others)
         links(compared)
@@ -131,12 +133,6 @@ def _from_baseline(compared: Compared) -> list[str]:
     return sorted(compared.names, key=lambda run: run != compared.baseline.run)
 
 
-def beside(compared: Compared) -> None:
-    """Draws how runs compare that are shown above, and a link to them side by side."""
-    st.markdown(plain(verdict_sentences(compared, True)[0]))
-    _link_to_all(fastest_first(compared.subjects))
-
-
 def _link_to_all(ordered: Sequence[Subject]) -> None:
     st.page_link(
         "pages/history.py",
@@ -146,11 +142,12 @@ def _link_to_all(ordered: Sequence[Subject]) -> None:
     )
 
 
-def _pictured(summary: RunSummary, experiment: Experiment | None = None) -> DeltaGenerator:
+def _pictured(
+    summary: RunSummary, experiment: Experiment | None = None, of: str = ""
+) -> DeltaGenerator:
     """Draws the picture of a run, or of an `experiment` of it; returns the place beside it."""
-    row_ = st.container(
-        horizontal=True, vertical_alignment="center", gap="small", key=f"row-part-{summary.run}"
-    )
+    key = f"row-part-{of}{summary.run}"
+    row_ = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     row_.html(glimpse.html(experiment or summary.best_experiment), width=110)
     return row_.container(gap=None)
 
@@ -235,16 +232,18 @@ def _link(subject: Subject, name: str) -> None:
     )
 
 
-def _times_of(compared: Compared, ordered: Sequence[Subject], is_summed: bool) -> None:
+def _times_of(
+    compared: Compared, ordered: Sequence[Subject], is_summed: bool, is_other_work: bool = False
+) -> None:
     """Draws the times of runs in one chart; of predicted steps, where the time of each goes, below it
-    which part differs most.
+    which part differs most, unless they compute different things.
     """
     results = [(compared.names[each.run], each.result) for each in ordered if each.result]
     key = f"side-by-side:{compared.baseline.run}"
     if steps := _predicted_steps(compared, ordered):
         of = {compared.names[each.run]: each for each in ordered}
         is_open = any(each.verdict == "cannot tell" for each in compared.answers)
-        _steps(steps, of, key, is_summed, is_open)
+        _steps(steps, of, key, is_summed and not is_other_work, is_open)
         return
     judged = {
         (pair.run, pair.row): (pair.interval[0] / pair.ratio, pair.interval[1] / pair.ratio)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.answers import WHAT_IF, WhatIf, small
-from spmd_core.base import LabError, numbered
+from spmd_core.base import LabError, mesh_text, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.sheets import Sheet, text
 from spmd_core.workloads import STRATEGIES
@@ -79,8 +79,13 @@ def so_far(screen: str, before: Experiment, after: Experiment, is_told: bool = F
 
 
 def _specs_words(experiment: Experiment) -> str:
-    """Returns how many specs a program was given."""
-    return f"{numbered(len(experiment.to_json()['specs'] or ()), 'spec')} changed"
+    """Returns the mesh that a program was given, and how many specs."""
+    specs, program = experiment.to_json()["specs"] or (), experiment.exported
+    was = program.described.mesh if program else ()
+    now = program.mesh if program else ()
+    mesh = f"mesh {mesh_text(was, ' ')} → {mesh_text(now, ' ')}" if was and was != now else ""
+    changed = f"{numbered(len(specs), 'spec')} changed" if specs or not mesh else ""
+    return ", ".join(filter(None, (mesh, changed)))
 
 
 def _since_last(screen: str, before: Experiment, after: Experiment) -> str:

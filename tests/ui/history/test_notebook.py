@@ -85,9 +85,12 @@ def test_a_page_shows_the_cards_of_its_runs_as_its_editor_does(lab):
     tables = [
         [each.value.to_numpy().tolist() for each in screen.table] for screen in (read, edited)
     ]
-    assert tables[0] == tables[1] and len(tables[0]) == 2
-    side_by_side = [each for each in read.get("page_link") if "side by side" in each.proto.label]
-    assert len(side_by_side) == 1, "they are compared beside the two cards"
+    assert tables[0] == tables[1] and len(tables[0]) == 1, "one card of both"
+    for screen in (read, edited):
+        links = [e for e in screen.get("page_link") if "side by side" in e.proto.label]
+        charts = screen.get("vega_lite_chart")
+        assert len(links) == len(charts) == 1, "on one axis, also while it is edited"
+    assert len([e for e in edited.button if "part:Remove:" in (e.key or "")]) == 2
 
 
 def test_runs_are_offered_by_the_names_and_moments_of_history(lab):

@@ -98,7 +98,7 @@ PRESSES: dict[str, tuple[tuple[str | tuple[str, str] | Path, ...], str, int]] = 
     "a timeline": (("Take the tour", "Next: "), ".timeline .field canvas", 3),
     "fastest, and why": (("What runs fastest here, and why?", "Run"), ".st-key-answer h3", 2),
     "a 70B plan with dollars and days": (
-        ("Does it fit, and how long does it take?", ("Model", "llama-3.1-70b"), ("Price per chip-hour ($)", "v5e=1.2"), "Open that plan"),
+        ("Does it fit, and how long does it take?", ("Model", "llama-3.1-70b"), ("Price per chip-hour ($)", "v5e=1.2")),
         '.five:has(b:has-text(" days")) b:has-text("$")',
         2,
     ),

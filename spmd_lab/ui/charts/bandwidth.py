@@ -28,7 +28,7 @@ _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)",
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
 MEASURED, PREDICTED = "measured", "predicted"
 _HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has room beside a line
-_LABEL_PX, _BRIEF_PX = 280, 130  # of the text at the end of a bar, wide and narrow
+_CHARACTER_PX, _GAP_PX = 6.2, 20  # of the text at the end of a bar
 Points = Sequence[Point]
 Span = tuple[float, float] | None  # of predicted times, in times as long
 Spans = Mapping[str, tuple[float, float]]  # the same by kind
@@ -202,7 +202,7 @@ def rank_chart(
     bars = _bars(lines[lead], quantity, spanned, why or {})
     ticks = [] if lead == PREDICTED else lines[PREDICTED]
     ticks = [{**row, "row": row["kind"]} for row in (*ticks, *_rows(others, other, quantity, lead))]
-    x = _across([*(row["high"] for row in bars), *(row["y"] for row in ticks)])
+    x = _across([*(row["high"] for row in bars), *(row["y"] for row in ticks)], bars)
     y = rows_axis([str(row["row"]) for row in bars])
     faint = {"condition": {"test": f"datum.row == '{kind_title(kind)}'", "value": 1}, "value": 0.5}
     layers = [
@@ -234,10 +234,14 @@ def _bars(rows: Sequence[Row], quantity: str, spans: Spans, why: Mapping[str, st
     return _labeled(shown, second, why)
 
 
-def _across(ends: Sequence[object]) -> Spec:
+def _across(ends: Sequence[object], bars: Sequence[Row]) -> Spec:
     """Returns the x axis of bars up to these ends, with room for their labels."""
     top = max((cast(float, end) for end in ends), default=1.0)
-    labels = f"(width < {_WIDE_PX} ? {_BRIEF_PX} : {_LABEL_PX})"
+    brief, label = (
+        round(_CHARACTER_PX * max((len(str(row[field])) for row in bars), default=0) + _GAP_PX)
+        for field in ("brief", "label")
+    )
+    labels = f"(width < {_WIDE_PX} ? {brief} : {label})"
     room = {"expr": f"{top} * width / max(width - {labels}, 60)"}
     return base.quantity("y", title=None, scale={"domainMin": 0, "domainMax": room}, axis=None)
 

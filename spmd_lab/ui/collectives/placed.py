@@ -31,7 +31,8 @@ def beside(experiment: Experiment, axes: Axes) -> Iterator[None]:
         yield
     words = capital(group_words(topology, experiment.mesh, order, axes))
     with right:
-        st.markdown("**On the chips**, a color for each group")
+        is_one = set(axes) >= {name for name, size in experiment.mesh if size > 1}
+        st.markdown("**On the chips**" + ", a color for each group" * (not is_one))
         st.vega_lite_chart(
             torus_chart.groups_chart(topology, experiment.mesh, axes, order, _WIDTH_PX),
             alt=f"{topology.name}: the chips of each group. {words}",

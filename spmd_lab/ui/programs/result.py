@@ -45,6 +45,7 @@ from spmd_lab.ui.shell import draw_figures, draw_table
 SHOWN_FINDINGS = 8
 RUN = "compile:run"  # the key of the button that compiles or runs it
 _ROOMY = 0.8  # of HBM: below, what a step waits for comes before what it holds
+_LITTLE = 0.05  # of the peak: a fix that saves less of it is behind what a step waits for
 _DONE = "donated."  # aside, before a program: arguments that its author donates by now
 _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _CLAUSE = re.compile(
@@ -100,7 +101,8 @@ class Wrong:
     @property
     def is_finished(self) -> bool:
         """Returns True if nothing is wrong with the compiled program, or it fits and arguments to
-        donate are left; with others left that save memory, if it has room and waits for collectives.
+        donate are left; with others left that save little memory, if it has room and waits for
+        collectives.
         """
         left = [each for each in self.fixes.listed if each.kind != "missing_donation"]
         if self.compiled is None or self.is_worse:
@@ -109,9 +111,11 @@ class Wrong:
         if not left:
             return not self.fixes.listed or (predicted is not None and predicted.fits)
         takes_time = any(each.kind in COST_TIME for each in left)
-        return (
-            predicted is not None and not takes_time and self._has_room and waiting(predicted) > 0
-        )
+        if predicted is None or takes_time or not self._has_room or not waiting(predicted):
+            return False
+        memory = self.compiled.memory_bytes
+        peak = (memory.peak if memory else None) or 1
+        return max(saved_bytes(each, self.program) for each in left) < _LITTLE * peak
 
     @property
     def _has_room(self) -> bool:
@@ -428,7 +432,9 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         if is_time and SENT in values:
             return f"sent {values[SENT]}"
         listed = [("peak", PEAK), ("step", STEP)]
-        return " · ".join(f"{of} {values[title]}" for of, title in listed if title in values)
+        ends = {of: values[title] for of, title in listed if title in values}
+        changed = {of: value for of, value in ends.items() if "→" in value}
+        return " · ".join(map(" ".join, (changed or ends).items()))
     return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)
 
 

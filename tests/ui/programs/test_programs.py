@@ -919,6 +919,18 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     assert "Recompile" in [each.label for each in screen.button]
 
 
+@pytest.mark.parametrize(("peak_gib", "is_finished"), [(5, False), (200, True)])
+def test_a_fix_that_saves_much_of_the_peak_stays_in_front_after_a_compile(peak_gib, is_finished):
+    program = Program(door.described_example(), door.described_example().mesh)
+    listed = [each for each in all_findings(program) if each.kind == "replicated"]
+    of = StrategyResult(
+        status="ok", prediction=waits(0.006), memory_bytes=MemoryBytes(peak=peak_gib << 30)
+    )
+    fixes = fix.Fixes(listed, {}, {})
+    wrong = result.Wrong(program, fixes, None, [0], capacity=1000 << 30, compiled=of)
+    assert wrong.is_finished == is_finished
+
+
 def test_the_finding_that_is_first_is_the_one_that_is_compared(data_folder, monkeypatch):
     """Else its figure would never come, and the screen would be drawn again for it without end."""
     described = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())

@@ -1,7 +1,12 @@
+import math
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from spmd_core.experiment import link, parse_experiment
+from spmd_core.machine import get_topology
+from spmd_core.time import group_words
+from spmd_lab.ui.collectives.inputs import mesh_of
 from spmd_lab.ui.layout.shape import parse_shape
 from spmd_lab.ui.mesh_fields import keep_axes, rename_axes
 from tests.ui import opened
@@ -154,5 +159,27 @@ def test_the_mesh_of_collectives_follows_a_typed_target():
     target.set_value("tpu:v5e:4x4").run()
     assert not screen.exception
     sizes = [each.value for each in screen.number_input if "size" in each.label]
-    assert sizes == [16]
+    assert sizes == [4, 4], "an axis for each of the chips"
     assert next(each for each in screen.button if each.key == "measure").label == "Store prediction"
+
+
+@pytest.mark.parametrize(
+    "target", ["tpu:v5p:4x4x4", "tpu:v5e:16x16", "tpu:v5e:4x8", "tpu:tpu7x:4x4x8", "tpu:v5p:2x2x4"]
+)
+def test_each_axis_of_the_mesh_of_a_slice_is_along_the_axis_of_its_name(target):
+    topology = get_topology(target)
+    mesh = mesh_of(topology)
+    assert math.prod(size for _, size in mesh) == topology.devices
+    for name, size in mesh:
+        words = group_words(topology, mesh, "topology", (name,))
+        on = "the 2 devices of a chip" if name == "core" else f" of {size} along {name}"
+        assert words.endswith(on), words
+
+
+def test_many_groups_of_axes_are_a_list(data_folder):
+    asked = {"workload": "collectives", "target": "tpu:tpu7x:4x4x8"}
+    mesh = {"mesh": dict(mesh_of(get_topology(asked["target"])))}
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked | mesh)))
+    assert not screen.exception
+    over = next(each for each in screen.selectbox if each.label == "Over")
+    assert len(over.options) == 11

@@ -54,6 +54,7 @@ FITS: Sheet[Fit] = Sheet(
     )
 )
 
+_MOST_SEGMENTS, _WIDE_PX = 4, 210  # groups of axes side by side; of more, the width of a list
 # source of runs -> the link to its last sweep
 _STORED = {
     "here": "Your last sweep, {}",
@@ -231,6 +232,7 @@ def _choose(experiment: Experiment, points: Sequence[Point], run: str | None) ->
                 groups,
                 choices.TAB,
                 partial(_over_words, experiment),
+                _WIDE_PX if len(groups) > _MOST_SEGMENTS else 0,
                 is_named=True,
             )
             if groups[1:]

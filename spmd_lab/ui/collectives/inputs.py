@@ -5,7 +5,8 @@ import math
 import streamlit as st
 
 from spmd_core.base import RequestError, bytes_text, mesh_text
-from spmd_core.machine import default_target, get_topology, parse_target
+from spmd_core.fields import Mesh
+from spmd_core.machine import Topology, default_target, get_topology, parse_target
 from spmd_core.terms import workload_title
 from spmd_core.workloads import (
     ALL,
@@ -69,21 +70,35 @@ def fields(what: str) -> Form:
 
 
 def _target(draft: Form) -> str:
-    """The field of the target; a mesh that does not fill the one that is typed becomes one axis of all."""
+    """The field of the target; a mesh that does not fill the one that is typed becomes that of its
+    chips.
+    """
     text = inputs.target_input(SCREEN)
     if text == draft["target"]:
         return text
     try:
         place = parse_target(text)
-        devices = get_topology(place).devices if place.is_absent else place.device_count
+        own = mesh_of(get_topology(place)) if place.is_absent else (("x", place.device_count or 0),)
     except RequestError:
         return text  # which the screen refuses in its own words
     mesh = draft["mesh"]
+    devices = math.prod(size for _, size in own)
     if devices and math.prod(size or 0 for _, size in mesh) != devices:
-        mesh = [[mesh[0][0], devices]]
+        mesh = [list(axis) for axis in own]
     state.replace_draft(SCREEN, draft | {"target": place.text, "mesh": mesh})
     state.set_run(SCREEN, None)
     return st.rerun()
+
+
+def mesh_of(topology: Topology) -> Mesh:
+    """Returns the mesh with an axis for slices, each axis of the chips, and the devices of a chip, as
+    far as there is more than one; for GPUs of NVLink domains, and of one. jax's mesh_utils places the
+    last axis of a mesh on the first of the chips: so x is along x.
+    """
+    chips = [*zip("xyz", topology.shape, strict=False)]
+    cores = ("core", topology.chip.devices_per_chip)
+    named = [("slice", topology.slices), *reversed(chips), cores]
+    return tuple(each for each in named if each[1] > 1) or (("x", 1),)
 
 
 def _swept(now: Form) -> str:

@@ -111,8 +111,14 @@ def show(kind: str, devices: int, groups: int = 1) -> None:
     if kind not in COLLECTIVES or drawn < 2:
         return
     function, effect = COLLECTIVE_EFFECTS[kind]
-    of = "" if drawn == devices else f" :small[drawn for {drawn} of {devices} devices]"
-    alike = f" :small[one of {groups} groups of {devices}]" if groups > 1 else ""
-    st.markdown(f"{code(f'jax.lax.{function}')}{of}{alike}")
+    of = f"drawn for {drawn} of {devices} devices" * (drawn < devices)
+    alike = f"one of {groups} groups" * (groups > 1)
+    alike += f" of {devices}" * (groups > 1 and not of)
+    small = ", ".join(filter(None, (of, alike)))
+    st.markdown(
+        f"{code(f'jax.lax.{function}')} :small[{plain(small)}]"
+        if small
+        else code(f"jax.lax.{function}")
+    )
     st.html(glimpse.image(picture(kind, drawn), effect, "picture"))
     st.caption(plain(effect), help=plain(devices_drawn(drawn, devices)))

@@ -33,10 +33,9 @@ def beside(experiment: Experiment, axes: Axes) -> Iterator[None]:
     with right:
         is_one = set(axes) >= {name for name, size in experiment.mesh if size > 1}
         st.markdown("**On the chips**" + ", a color for each group" * (not is_one))
-        st.vega_lite_chart(
-            torus_chart.groups_chart(topology, experiment.mesh, axes, order, _WIDTH_PX),
-            alt=f"{topology.name}: the chips of each group. {words}",
-            key="sweep-chips",
-            width="content",
-        )
-        st.caption(plain(f"{words}. The line joins one group in the order of the mesh."))
+        chips = torus_chart.groups_chart(topology, experiment.mesh, axes, order, _WIDTH_PX)
+        alt = f"{topology.name}: the chips of each group. {words}"
+        st.vega_lite_chart(chips, key="sweep-chips", alt=alt, width="content")
+        has_line = any(layer["mark"]["type"] == "line" for layer in chips["layer"])
+        line = " The line joins one group in the order of the mesh." * has_line
+        st.caption(plain(f"{words}.{line}"))

@@ -94,5 +94,9 @@ def test_collectives_of_a_line_that_are_needed_alike_have_a_sentence_and_layers_
         "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None) through `add` of f.py:3; if unwanted, change argument `x`: only 4 values are sharded by it, 12 by the other",
         "argument `x` P('x', None) through `add` of f.py:3",
     ]  # fmt: skip
+    brief = all_set_by_words([gather(a, against=[x]), *layers], is_brief=True)
+    assert brief == [
+        "argument `A` P('x', None) and argument `blocks/*/up` P('x', None); needed otherwise by argument `x` P('x', None); if unwanted, change argument `x`",
+    ]  # fmt: skip
     many = [gather(origin("w"), against=[origin(f"v{at}")]) for at in range(5)]
     assert all_set_by_words(many)[-1] == "and 2 more"

@@ -50,7 +50,7 @@ def axis_words(origin: AxisOrigin) -> str:
 
 def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -> str:
     """Who put the axes of a collective on its value, and on what that is moved to; `is_brief`: with
-    the first alone of what else would put them there.
+    the first alone of what else would put them there, and without ways and counts of the other side.
 
     A collective over several axes names each: "x: argument `w` P('x'); y: …".
     """
@@ -69,8 +69,10 @@ def set_by_words(each: Collective | StepCollective, *, is_brief: bool = False) -
     several = len(by_words) > 1
     parts = [f"{', '.join(of)}: {words}" if several else words for words, of in by_words.items()]
     if parts and each.against:
-        parts.append(f"needed otherwise by {_each(each.against)}")
-    return _sentence(parts, each.origin, each.against)
+        ways = {"steps": ()} if is_brief else {}
+        needs = _each(other.model_copy(update=ways) for other in each.against)
+        parts.append(f"needed otherwise by {needs}")
+    return _sentence(parts, each.origin, each.against, is_brief)
 
 
 def all_set_by_words(
@@ -98,11 +100,17 @@ def _without_layers(origins: Iterable[AxisOrigin]) -> tuple[AxisOrigin, ...]:
 
 
 def _sentence(
-    parts: Sequence[str], origins: Sequence[AxisOrigin], against: Sequence[AxisOrigin]
+    parts: Sequence[str],
+    origins: Sequence[AxisOrigin],
+    against: Sequence[AxisOrigin],
+    is_brief: bool = False,
 ) -> str:
     """Who put axes somewhere, which side to change, and from what that is known if not the record."""
     inferred = _INFERRED if any(each.inferred for each in origins) else ""
-    return "; ".join([*parts, *filter(None, [change_words(origins, against), inferred])])
+    change = change_words(origins, against)
+    if is_brief:  # which side is smaller is a count that the full sentence has
+        change = change.partition(":")[0]
+    return "; ".join([*parts, *filter(None, [change, inferred])])
 
 
 def _each(origins: Iterable[AxisOrigin]) -> str:

@@ -24,7 +24,6 @@ from spmd_core.history import (
     labels_words,
     work_words,
 )
-from spmd_core.machine import get_topology
 from spmd_core.program import is_ring
 from spmd_core.reports.comparison import Compared, Subject
 from spmd_core.reports.document import (
@@ -46,6 +45,7 @@ from spmd_core.terms import (
     outcome_words,
     row_title,
 )
+from spmd_core.time import limits_of
 from spmd_core.words import collective_words
 
 OVER_PEAK = "an error of SPMD Lab or of its data"
@@ -147,8 +147,7 @@ def _rate_words(each: Subject, time_s: float) -> str:
 
 
 def _peak(experiment: Experiment) -> float:
-    topology = get_topology(experiment.target)
-    return topology.chip.device_flops * experiment.device_count
+    return limits_of(experiment, cores=1).flops_per_s * experiment.device_count
 
 
 def _seconds_of(compared: Compared, pair: Between) -> dict[str, float | None]:

@@ -32,7 +32,8 @@ def beside(experiment: Experiment, axes: Axes) -> Iterator[None]:
     words = capital(group_words(topology, experiment.mesh, order, axes))
     with right:
         is_one = set(axes) >= {name for name, size in experiment.mesh if size > 1}
-        st.markdown("**On the chips**" + ", a color for each group" * (not is_one))
+        apart = "" if is_one else ", a color for each group"
+        st.markdown(f"**On the chips**{plain(apart)}")
         chips = torus_chart.groups_chart(topology, experiment.mesh, axes, order, _WIDTH_PX)
         alt = f"{topology.name}: the chips of each group. {words}"
         st.vega_lite_chart(chips, key="sweep-chips", alt=alt, width="content")

@@ -19,14 +19,7 @@ from spmd_core.advice.fixes import (
     specs_words,
     what_if_words,
 )
-from spmd_core.advice.limits import (
-    KINDS,
-    checked_words,
-    clean_words,
-    limit_of,
-    limit_words,
-    waiting,
-)
+from spmd_core.advice.limits import KINDS, checked_words, clean_words, limit_of
 from spmd_core.advice.nearest import (
     arguments,
     changes,
@@ -93,7 +86,6 @@ __all__ = [
     "in_front",
     "in_words",
     "limit_of",
-    "limit_words",
     "nearest_words",
     "next_step",
     "options",
@@ -109,7 +101,6 @@ __all__ = [
     "saved_bytes",
     "specs_words",
     "step_arrays",
-    "waiting",
     "what_if_words",
     "what_words",
     "with_sentence",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spmd_core.advice import all_findings, limit_words, program_of
+from spmd_core.advice import all_findings, program_of
 from spmd_core.base import bytes_text, numbered, seconds_text, span_text
 from spmd_core.experiment import Experiment, layout_of
 from spmd_core.history.cells import fastest_words
@@ -14,6 +14,7 @@ from spmd_core.words import (
     RANGE,
     SHARDING,
     bound_by,
+    limit_words,
     sharded_and_alone_s,
     sharding_verdict,
     short_verdict,

@@ -1,6 +1,7 @@
 """The sentences of the screens and the command line."""
 
 from spmd_core.words import predictions, runs, strategies, texts, traces
+from spmd_core.words.bottleneck import limit_words, waiting
 from spmd_core.words.facts import (
     DISPATCH_BOUND,
     fact_words,
@@ -101,6 +102,7 @@ __all__ = [
     "is_predicted",
     "kept_words",
     "left_words",
+    "limit_words",
     "match_words",
     "merged_notes",
     "named_words",
@@ -136,6 +138,7 @@ __all__ = [
     "unsettled_words",
     "values_text",
     "verdict_words",
+    "waiting",
     "waiting_words",
     "wrong_words",
 ]

@@ -81,27 +81,29 @@ _WAITS = {
 }
 
 
-def answer(result: Result) -> str:
-    """The answer of a run of predictions."""
+def answer(result: Result, limit: str = "") -> str:
+    """The answer of a run of predictions; `limit`: what limits its one step, in other words."""
     predictions = [
         each.prediction for each in result.strategies.values() if each.prediction is not None
     ]
     if len(result.strategies) == 1 and predictions:
         experiment = result.experiment
-        return headline(predictions[0], experiment.what.unit == "step", experiment.plan)
+        return headline(predictions[0], experiment.what.unit == "step", experiment.plan, limit)
     return predicted(result)
 
 
-def headline(prediction: Prediction, step: bool = True, plan: Plan | None = None) -> str:
-    """How long a step (or the program) takes and what bounds it; memory, and whether it
-    fits, and why a `plan` does not."""
+def headline(
+    prediction: Prediction, step: bool = True, plan: Plan | None = None, limit: str = ""
+) -> str:
+    """How long a step (or the program) takes and what bounds it, `limit` where that is given;
+    memory, and whether it fits, and why a `plan` does not."""
     time = prediction.predicted_s
     if not prediction.fits or time is None:
         return " ".join([f"{held_words(prediction)}.", *_undivided(plan)])
     mfu = mfu_words(prediction.mfu, prediction.mfu_causal)
     at = f" at {mfu}" if mfu else ""
     at += ", without MFU: FLOPs or peak are counted wrong" if prediction.impossible_mfu else ""
-    bound = f", {bound_by(prediction)}" if prediction.binds else ""
+    bound = f", {limit or bound_by(prediction)}" if prediction.binds else ""
     what = "Step time" if step else "Time"
     return f"{what} {seconds_text(time.estimate)}{at}{bound}. {held_words(prediction)}."
 

@@ -19,7 +19,7 @@ from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.runs import COMPILING, RunStatus
 from spmd_core.terms import bandwidth, spoken
-from spmd_core.words import facts, predictions, strategies
+from spmd_core.words import bottleneck, facts, predictions, strategies
 from spmd_core.workloads import STRATEGIES
 
 _PHASES = {
@@ -76,7 +76,11 @@ def run_headline(result: Result, differences: Sequence[str] | None = None) -> st
     if result.experiment.what.is_of_machine:
         return bandwidth.headline(result)
     if is_predicted(result):
-        return predictions.answer(result)
+        first = next((each.prediction for each in result.strategies.values()), None)
+        is_program = result.experiment.program is not None
+        return predictions.answer(
+            result, bottleneck.limit_words(first) if is_program and first else ""
+        )
     return strategies.mixed(result) if result.experiment.is_mixed else strategies.measured(result)
 
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from spmd_core.advice import effect_words, limit_of, waiting
+from spmd_core.advice import effect_words, limit_of
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
 from spmd_core.base import capital
 from spmd_core.experiment import Experiment
@@ -11,7 +11,7 @@ from spmd_core.fields import axes_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import mfu_words
-from spmd_core.words import parts, predictions as words
+from spmd_core.words import parts, predictions as words, waiting
 from spmd_lab.ui import next_step, remedies
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.markdown import as_sentence, coded, plain

@@ -121,12 +121,15 @@ def _compared(left: Sequence[StepFinding]) -> tuple[Key, ...]:
 def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> list[StepFinding]:
     """Returns findings in the order of their fixes before any of them was compared: what the compiler
     answers meanwhile fills in figures, and moves nothing. A donation spares memory alone: it is
-    behind a spec that saves over half as much. In front of what a compile adds is the first fix
-    before it, where that is known to take less time.
+    behind a spec that saves over half as much. In front of what a compile adds is the fix that is
+    known to take the least time.
     """
     program = state.experiment("programs").exported
     front = [key(each) for each in takewhile(lambda each: each.kind in COST_TIME, opened)]
-    front[:0] = [key(each) for each in listed if key(each) == _first() and _is_faster(each)]
+    shares = {key(each): _share_of_step(each) for each in listed}
+    fastest = min(shares, key=shares.__getitem__, default=None)
+    if fastest and shares[fastest] < _FASTER and fastest not in front:
+        front.insert(0, fastest)
     saves = {key(each): saved_bytes(each, program) if program else 0 for each in opened}
     at = {key(each): number for number, each in enumerate(opened)}
 
@@ -139,18 +142,12 @@ def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> li
     return sorted(listed, key=place)
 
 
-def _first() -> Key | None:
-    """Returns what names the finding that was the first when the program was opened."""
-    of, kept = state.aside("programs", _FIRST) or (None, ())
-    return kept[0] if kept and of == state.experiment("programs").program else None
-
-
-def _is_faster(each: StepFinding) -> bool:
-    """Returns True if the compiler has answered that a step takes less time with a fix."""
+def _share_of_step(each: StepFinding) -> float:
+    """Returns what is left of the step with a fix, where the compiler has answered; 1 else."""
     if not each.specs or (answer := _checked_before(dict(each.specs))) is None or answer.raised:
-        return False
+        return 1.0
     was, now = (one.predicted_s for one in answer.programs)
-    return was is not None and now is not None and now.estimate < _FASTER * was.estimate
+    return now.estimate / was.estimate if was and now else 1.0
 
 
 def _checked_before(specs: Specs) -> WhatIf | None:

@@ -22,7 +22,6 @@ from spmd_core.advice import (
     in_front,
     limit_of,
     saved_bytes,
-    waiting,
 )
 from spmd_core.answers import PEAK, SENT, STEP, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
@@ -32,6 +31,7 @@ from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import RunStatus
 from spmd_core.terms import ago, listed as in_words
+from spmd_core.words import waiting
 from spmd_core.workloads import Described, Program, matches
 from spmd_lab.ui import cards, live, remedies, state
 from spmd_lab.ui.compare import comparison, questions, view as views

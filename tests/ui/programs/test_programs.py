@@ -35,6 +35,7 @@ from spmd_core.results import MemoryBytes, StepFinding, StrategyResult
 from spmd_core.runs.events import Partitioned
 from spmd_core.trials import searches
 from spmd_core.trials.trying.remedy_search import to_stored
+from spmd_core.words import run_headline
 from spmd_core.workloads import Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
@@ -1041,3 +1042,15 @@ def test_a_mesh_that_the_program_does_not_fit_is_mended_by_its_axis(screen):
 
 def error(screen):
     return " ".join(each.value.replace("\\", "") for each in screen.error)
+
+
+def test_a_program_is_limited_by_the_same_words_on_each_screen(data_folder):
+    taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
+    experiment = as_exported(taken).vary(target="tpu:v5e:2x4")
+    by_axis = {"matmul": 0.004, "exposed: data": 0.006}
+    step = waits(0.006).model_copy(update={"shares_by_axis": by_axis})
+    found = predicted(experiment, auto=step)
+    limit = "60% of the step waits for all-reduce over data"
+    assert limit in run_headline(found) and "compute-bound" not in run_headline(found)
+    assert limit in clean_words(found.strategies["auto"])
+    assert limit in history.verdict(found)[2]

@@ -1048,9 +1048,9 @@ def test_a_program_is_limited_by_the_same_words_on_each_screen(data_folder):
     taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
     experiment = as_exported(taken).vary(target="tpu:v5e:2x4")
     by_axis = {"matmul": 0.004, "exposed: data": 0.006}
-    step = waits(0.006).model_copy(update={"shares_by_axis": by_axis})
+    step = waits(0.006).model_copy(update={"shares_by_axis": by_axis, "binds": "interconnect"})
     found = predicted(experiment, auto=step)
     limit = "60% of the step waits for all-reduce over data"
     assert limit in run_headline(found) and "compute-bound" not in run_headline(found)
     assert limit in clean_words(found.strategies["auto"])
-    assert limit in history.verdict(found)[2]
+    assert limit in history.came_out(found).judged[2]

@@ -71,7 +71,6 @@ from spmd_core.answers.strategies import (
 )
 from spmd_core.answers.sweep_sheet import SIZES, best_figures, point_state, points_table
 from spmd_core.answers.training_sheet import (
-    ABOUT_EVEN,
     CONTEXT_ROWS,
     Figure,
     batch_figure,
@@ -99,7 +98,6 @@ from spmd_core.answers.what_if import (
 )
 
 __all__ = [
-    "ABOUT_EVEN",
     "CEILING_ROWS",
     "CONTEXT_ROWS",
     "DETAILS",

@@ -36,6 +36,7 @@ class CandidateRow:
       cost_title: the title of what is minimized.
       candidate: the candidate of a live search.
       price: dollars for a billion tokens, where that is not what is minimized.
+      could_win: True if nothing puts the winner of a live search ahead of it.
     """
 
     kept: KeptCandidate
@@ -44,6 +45,7 @@ class CandidateRow:
     cost_title: str = ""
     candidate: Candidate | None = None
     price: float | None = None
+    could_win: bool = False
 
     @property
     def is_estimate(self) -> bool:
@@ -120,7 +122,9 @@ _MFU: Column[CandidateRow] = Column(
     "MFU", lambda row: row.kept.mfu or None, share_text, ("document",)
 )
 _KNOWN_BY: Column[CandidateRow] = text("Known by", lambda row: row.kept.known_by)
-_FITS: Column[CandidateRow] = text("Fits", lambda row: row.kept.fits)
+_FITS: Column[CandidateRow] = text(
+    "Fits", lambda row: words.FIT_WORDS.get(row.kept.fits, row.kept.fits)
+)
 RANKING = Sheet[CandidateRow](
     (
         count("", lambda row: row.place),
@@ -128,6 +132,7 @@ RANKING = Sheet[CandidateRow](
         *_COSTS,
         *TIMES,
         _PRICE,
+        text("Could win", lambda row: "yes" if row.could_win else None, "screen"),
         _part("Mesh"),
         _part("Chips"),
         _part("Per device"),
@@ -190,7 +195,8 @@ def _row(
     goal = words.paid_goal(question.minimize, bool(question.price), of_steps)
     price = price_per_billion(each, dict(question.price)) if goal != "price" else None
     kept, title = words.kept_candidate(each, answer, others), words.cost_title(goal, of_steps)
-    return CandidateRow(kept, place, per_billion, title, each, price)
+    could_win = each.number in answer.open_numbers
+    return CandidateRow(kept, place, per_billion, title, each, price, could_win)
 
 
 def kept_ranking(kept: KeptSearch) -> Table:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from spmd_core.answers.training_sheet import Figure, beside_words, plan_policy
+from spmd_core.answers.training_sheet import Figure, plan_policy
 from spmd_core.base import bytes_text, capital, firsts_by_key, mesh_text
 from spmd_core.plan import Plan
 from spmd_core.sheets import (
@@ -32,7 +32,14 @@ from spmd_core.surveys import (
 )
 from spmd_core.sweeps import SizePoint, Sweep, SweepRow, TrainingCost
 from spmd_core.terms import StepCost, money_text, title
-from spmd_core.words import bound_words, days_text, ratio_words, tokens_text
+from spmd_core.words import (
+    bound_words,
+    days_text,
+    even_words,
+    mark_of,
+    ratio_words,
+    tokens_text,
+)
 
 _STATES = {
     "refused": "cannot be",
@@ -184,7 +191,7 @@ def _least(
         parts.append(f"{step_tokens(plan)}{', beyond any published run' * is_unseen(plan)}")
     if even:
         named = point_title(sweep, even[0][0].point) if len(even) == 1 else f"{len(even)} more"
-        parts.append(beside_words(of(least), of(even[-1][1]), named))
+        parts.append(even_words(mark_of(of(least), of(even[-1][1])), named))
     return Figure(f"Fewest {unit}", words(of(least)), ", ".join(parts))
 
 

@@ -31,17 +31,24 @@ from spmd_core.sweeps import (
     measure,
 )
 from spmd_core.terms import chip_title, listed, money_text
-from spmd_core.words import RANGE, bound_by, days_text, deadline_text, tokens_text
+from spmd_core.words import (
+    ABOUT_EVEN,
+    RANGE,
+    bound_by,
+    days_text,
+    deadline_text,
+    even_words,
+    mark_of,
+    tokens_text,
+)
 
 _BEST = {  # of the best row, of one that needs so many times as much, and of one that needs as much
     "chips": ("fewest", "× the chips", "as few"),
     "days": ("fastest", "× as long", "as fast"),
     "dollars": ("cheapest", "× the dollars", "as cheap"),
 }
-_MISSES, ABOUT_EVEN, _CANNOT_TELL = "misses", "about even", "cannot tell"
+_MISSES = "misses"
 _UNPRICED, _MAY_NOT_FIT = "no price", ", may not fit"
-# Estimates further apart than this are not alike, though intervals that meet leave their order open
-_MOST_ALIKE = 1.25
 
 
 class Figure(NamedTuple):
@@ -121,7 +128,7 @@ def _headline(answer: TrainingAnswer) -> str:
     names = [chip_title(row.kind) for row in answer.even if row is not best]
     others = listed(names) if names else ""
     is_alike = even_mark(answer) == ABOUT_EVEN
-    beside = _beside(even_mark(answer), others)
+    beside = even_words(even_mark(answer), others)
     if question.budget and not question.days:
         first = "About fastest" if others or _is_near_thrifty(best) else "Fastest"
         paid = f"{chips:,} {name}, {takes}, {money_text(best.run.money)}{_doubt(answer, best)}"
@@ -163,7 +170,8 @@ def thrifty_words(row: TrainingRow) -> str:
     chips, run = row.thrifty
     takes = f"{days_text(run.days.estimate)} for {money_text(run.money)}"
     if row.run and _is_near_thrifty(row):
-        beside = beside_words(row.run.days.estimate, run.days.estimate, f"{chips:,}")
+        mark = mark_of(row.run.days.estimate, run.days.estimate)
+        beside = even_words(mark, f"{chips:,}")
         return f"; {beside}, {takes}"
     return f"; {chips:,} take {takes}"
 
@@ -301,20 +309,6 @@ def even_mark(answer: TrainingAnswer) -> str:
     paid = answer.by == "dollars"
     values = [run.money or 0.0 if paid else run.days.estimate for run in runs]
     return mark_of(values[0], values[-1]) if values else ABOUT_EVEN
-
-
-def mark_of(least: float, most: float) -> str:
-    """Returns the verdict of estimates whose intervals meet, by the ends of their span."""
-    return _CANNOT_TELL if most > _MOST_ALIKE * least else ABOUT_EVEN
-
-
-def beside_words(least: float, most: float, other: str) -> str:
-    """Returns the verdict beside another one whose interval meets its own, by both estimates."""
-    return _beside(mark_of(*sorted((least, most))), other)
-
-
-def _beside(mark: str, other: str) -> str:
-    return f"{mark} {'with' if mark == ABOUT_EVEN else 'from'} {other}"
 
 
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:

@@ -29,6 +29,7 @@ from spmd_core.plan.plan import AXIS, Basis, Plan, makes_rings
 from spmd_core.plan.presets import PRESETS
 from spmd_core.plan.schedules import (
     MICROBATCHES,
+    MOST_MICROBATCHES,
     SCHEDULES,
     Schedule,
     check_schedule,
@@ -64,6 +65,7 @@ __all__ = [
     "MAX_SEQUENCE",
     "MESH_AXES",
     "MICROBATCHES",
+    "MOST_MICROBATCHES",
     "MXFP4",
     "NAMES",
     "OPTIONAL_FLAGS",

@@ -246,13 +246,22 @@ class Answer:
         return ties([group[0] for group in self.shardings], self.question.minimize)
 
     @cached_property
+    def _open_estimates(self) -> Sequence[Candidate]:
+        if self.winner is None or not self.winner.step or self.question.minimize == "memory":
+            return ()
+        return open_estimates([group[0] for group in self.shardings])
+
+    @property
     def open_estimates(self) -> int:
         """How many other meshes and batches are only estimated, and may be as fast as a step that is
         compiled.
         """
-        if self.winner is None or not self.winner.step or self.question.minimize == "memory":
-            return 0
-        return open_estimates([group[0] for group in self.shardings])
+        return len(self._open_estimates)
+
+    @cached_property
+    def open_numbers(self) -> frozenset[int]:
+        """The numbers of others that could win: `rivals`, and estimates beside what is compiled."""
+        return frozenset(each.number for each in (*self.rivals, *self._open_estimates))
 
     @cached_property
     def next_compiles(self) -> int:

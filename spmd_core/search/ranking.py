@@ -204,13 +204,13 @@ def ties(
     ]
 
 
-def open_estimates(entries: Sequence[Ranked]) -> int:
-    """Returns how many estimates the winner, which is known better, is not proven ahead of."""
+def open_estimates(entries: Sequence[Ranked]) -> list[Candidate]:
+    """Returns the estimates that the winner, which is known better, is not proven ahead of."""
     first = entries[0]
     if first.candidate.stage == "estimated":
-        return 0
+        return []
     guessed = [each for each in entries if each.candidate.stage == "estimated"]
-    return sum(_is_open(first, each) for each in guessed)
+    return [each.candidate for each in guessed if _is_open(first, each)]
 
 
 def _is_open(one: Ranked, other: Ranked) -> bool:

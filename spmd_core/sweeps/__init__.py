@@ -13,7 +13,7 @@ from spmd_core.sweeps.curves import (
     numbers_of,
     row_json,
 )
-from spmd_core.sweeps.first_look import first_look
+from spmd_core.sweeps.first_look import best_plans, first_look
 from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.none_fits import NoneFits, none_fits
 from spmd_core.sweeps.runs import (
@@ -99,6 +99,7 @@ __all__ = [
     "at_sizes",
     "begins",
     "best_mesh",
+    "best_plans",
     "budget_verdict",
     "cancel",
     "compile_seconds",

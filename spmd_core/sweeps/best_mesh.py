@@ -12,7 +12,15 @@ from typing import Any, cast
 from spmd_core.base import RequestError
 from spmd_core.fields import Mesh
 from spmd_core.machine import Topology, get_topology
-from spmd_core.plan import CONTEXT, LONG_SEQUENCE, STAGE, Plan, fewer_microbatches
+from spmd_core.plan import (
+    CONTEXT,
+    LONG_SEQUENCE,
+    MICROBATCHES,
+    MOST_MICROBATCHES,
+    STAGE,
+    Plan,
+    fewer_microbatches,
+)
 from spmd_core.search import SAME, named_meshes, staged_meshes, step_options, without_options
 from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
 from spmd_core.sweeps.saved_arrays import (
@@ -118,6 +126,28 @@ def _best(
             is_better = other.fits and _seconds(other.plan) < most
             plans, better = best.plans + other.plans, other if is_better else best
             best = replace(better, tried=best.tried, plans=plans, meshes=best.meshes)
+    return best if best.fits else _in_more_parts(best, given, topology, batch, remats)
+
+
+def _in_more_parts(
+    best: BestMesh,
+    given: Mapping[str, Any],
+    topology: Topology,
+    batch: float,
+    remats: tuple[str, ...],
+) -> BestMesh:
+    """Returns the best mesh in the fewest microbatches, beyond those that `step_options` has, in which
+    one is sure to fit; `best`, which does not, where none is or the form has a number of its own.
+    """
+    parts = MOST_MICROBATCHES if given.get("microbatches") else MICROBATCHES[-1]
+    while (parts := 2 * parts) <= min(batch, MOST_MICROBATCHES):
+        with suppress(RequestError):
+            forms = _forms({**given, "microbatches": parts}, batch, best.meshes)
+            other = _of_forms(forms, topology, remats, [])
+            best = replace(best, plans=best.plans + other.plans)
+            memory = MeshEstimates(other.plan).memory(other.plan)
+            if other.fits and memory.fits(topology.chip.capacity) == "yes":
+                return replace(other, tried=best.tried, plans=best.plans, meshes=best.meshes)
     return best
 
 

@@ -149,7 +149,7 @@ def _some(question: ModelQuestion, offload: bool) -> list[Candidate]:
     if space_size(plain, is_plain=True) > WIDE:  # a look at each mesh first would take seconds
         return []
     looked = _limited(lambda stop: plain_candidates(plain, stop))
-    best = [*_best(question)]
+    best = [*best_plans(question)]
     return [*looked, *best, *_as_the_best(question, looked, best)]
 
 
@@ -180,8 +180,8 @@ def _firsts(looked: Sequence[Candidate], target: str = "") -> dict[Mesh, Plan]:
     return firsts_by_key((plan.mesh, plan) for plan in plans if target in ("", plan.target))
 
 
-def _best(question: ModelQuestion) -> Iterator[Candidate]:
-    """The plan with the best mesh, under all options, of a question that holds nothing but a batch."""
+def best_plans(question: ModelQuestion) -> Iterator[Candidate]:
+    """Yields the plan that Predict finds on each topology of a question that holds nothing but a batch."""
     for topology in question.topologies:
         batch = question.batch_per_device
         if question.global_batch:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from spmd_core.base import RequestError
 from spmd_core.facts import Prediction
 from spmd_core.machine import get_topology, nearest_of_chips
-from spmd_core.plan import Plan
+from spmd_core.plan import MICROBATCHES, Plan
 from spmd_core.search import BATCHES, REMATS, Answer, Candidate, ModelQuestion, link
 from spmd_core.sweeps.descent import is_free
 from spmd_core.sweeps.first_look import first_look
@@ -16,7 +16,7 @@ from spmd_core.sweeps.least_memory import least_memory
 from spmd_core.sweeps.training import TrainingQuestion
 from spmd_core.sweeps.training_search import MOST_CHIPS
 from spmd_core.sweeps.ways_out import ways_out
-from spmd_core.time import estimate_step
+from spmd_core.time import estimate_memory, estimate_step
 from spmd_core.workloads import changed_plan
 
 _TOKENS = 1e9  # of a run whose length decides nothing here
@@ -33,12 +33,21 @@ class NoneFits:
       step: its instant estimate.
       more: the question of the fewest chips tried on which a plan is sure to fit; None of none.
       best: the first of a look at `more`.
+      is_limited: True if the question allows less memory than a device has.
     """
 
     plan: Plan
     step: Prediction
     more: ModelQuestion | None = None
     best: Candidate | None = None
+    is_limited: bool = False
+
+    @property
+    def in_parts(self) -> int | None:
+        """In how many microbatches, more than a search tries, the plan is sure to fit; None where it is
+        not.
+        """
+        return self.plan.microbatches if self.step.fit == "fits" and not self.is_limited else None
 
 
 def none_fits(answer: Answer) -> NoneFits | None:
@@ -57,7 +66,21 @@ def none_fits(answer: Answer) -> NoneFits | None:
     more, best = _on_more(link.encode(question), near)
     if not _is_bound(question):
         plan = least_memory(_with_fewest_sequences(plan) if is_free(question) else plan)
-    return NoneFits(plan, estimate_step(plan), more, best)
+        plan = _with_fewest_parts(plan)
+    return NoneFits(plan, estimate_step(plan), more, best, bool(question.memory_bytes))
+
+
+def _with_fewest_parts(plan: Plan) -> Plan:
+    """Returns a plan that fits in the fewest microbatches in which it is sure to; another as it is."""
+    capacity = plan.topology.chip.capacity
+    while (parts := plan.microbatches or 0) > MICROBATCHES[0]:
+        fewer = plan
+        with suppress(RequestError):
+            fewer = changed_plan(plan, {"microbatches": parts // 2})
+        if fewer == plan or estimate_memory(fewer).fits(capacity) != "yes":
+            return plan
+        plan = fewer
+    return plan
 
 
 def _with_fewest_sequences(plan: Plan) -> Plan:

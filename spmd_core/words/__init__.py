@@ -2,6 +2,7 @@
 
 from spmd_core.words import predictions, runs, strategies, texts, traces
 from spmd_core.words.bottleneck import limit_words, waiting
+from spmd_core.words.even import ABOUT_EVEN, CANNOT_TELL, even_words, mark_of
 from spmd_core.words.facts import (
     DISPATCH_BOUND,
     fact_words,
@@ -70,6 +71,8 @@ from spmd_core.words.strategies import (
 from spmd_core.words.timeline import names_of, row_words
 
 __all__ = [
+    "ABOUT_EVEN",
+    "CANNOT_TELL",
     "DISPATCH_BOUND",
     "KINDS",
     "LISTED",
@@ -89,6 +92,7 @@ __all__ = [
     "days_text",
     "deadline_text",
     "ends_text",
+    "even_words",
     "evidence_words",
     "fact_words",
     "factor_text",
@@ -103,6 +107,7 @@ __all__ = [
     "kept_words",
     "left_words",
     "limit_words",
+    "mark_of",
     "match_words",
     "merged_notes",
     "named_words",

@@ -6,9 +6,12 @@ from itertools import islice
 import pytest
 
 from spmd_core.answers import search_lines
+from spmd_core.plan import MICROBATCHES
 from spmd_core.search import candidates, read_question
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look, none_fits
+from spmd_core.time import estimate_memory
+from spmd_core.workloads import changed_plan
 
 pytestmark = pytest.mark.slow
 GIB = 2**30
@@ -54,15 +57,17 @@ def test_the_plan_that_comes_nearest_needs_no_more_than_any_that_was_looked_at(m
     capacity = more.get("memory_bytes", near.step.memory_bytes.capacity)
     assert near.step.memory_bytes.peak > capacity
     verb = "Nothing is sure to fit" if answer.ranking else "Nothing fits"
-    assert words.none_fits_headline(answer).startswith(verb)
+    assert words.none_fits_headline(answer, near).startswith(verb)
 
 
 def test_the_headline_names_the_chips_and_a_limit():
-    assert words.none_fits_headline(looked("llama-3.1-70b", "v5p:8", {})) == (
-        "Nothing fits on 8 v5p."
-    )
+    large = looked("llama-3.1-70b", "v5p:8", {})
+    assert words.none_fits_headline(large, none_fits(large)) == ("Nothing fits on 8 v5p.")
     small = looked("llama-3.1-8b", "v5p:8", {"memory_bytes": 8 * GIB})
-    assert words.none_fits_headline(small) == "Nothing fits in 8.0 GiB per device on 8 v5p."
+    assert (
+        words.none_fits_headline(small, none_fits(small))
+        == "Nothing fits in 8.0 GiB per device on 8 v5p."
+    )
 
 
 def test_where_nothing_tried_fits_the_ways_out_are_named():
@@ -84,3 +89,19 @@ def test_the_least_memory_is_the_same_however_far_a_search_came():
     least = none_fits(look).step.memory_bytes.peak
     more = [*islice(candidates(question), 1000)]
     assert len(more) > 200 and none_fits(replace(look, found=more)).step.memory_bytes.peak == least
+
+
+@pytest.mark.parametrize(
+    ("model", "chips", "batch"),
+    [("llama-3.1-8b", "v5e:32", 4096), ("llama-3.1-70b", "v6e:64", 4096)],
+)
+def test_what_fits_in_more_microbatches_than_are_tried_is_not_called_too_large(model, chips, batch):
+    answer = looked(model, chips, {"global_batch": batch})
+    near = none_fits(answer)
+    assert answer.winner is None and near.step.fit == "fits"
+    count = int(chips.partition(":")[2])
+    headline = words.none_fits_headline(answer, near)
+    assert headline.startswith(f"Fits on {count} ") and "Nothing" not in headline
+    assert near.plan.microbatches == near.in_parts > max(MICROBATCHES)
+    half = changed_plan(near.plan, {"microbatches": near.in_parts // 2})
+    assert estimate_memory(half).fits(half.topology.chip.capacity) != "yes", "the fewest"

@@ -32,6 +32,7 @@ from spmd_core.surveys.search.answer import (
 )
 from spmd_core.surveys.search.candidates import (
     BEST_OF_EACH,
+    FIT_WORDS,
     FITS,
     KNOWN_FIRST,
     STAGES,
@@ -40,6 +41,7 @@ from spmd_core.surveys.search.candidates import (
     beats,
     called_words,
     days_of_tokens,
+    days_span_of_tokens,
     hours_of_tokens,
     hours_text,
     known_by,
@@ -73,6 +75,7 @@ __all__ = [
     "BEST_OF_EACH",
     "COST_TITLES",
     "FITS",
+    "FIT_WORDS",
     "KNOWN_FIRST",
     "READ_AGAIN",
     "STAGES",
@@ -90,6 +93,7 @@ __all__ = [
     "cost_text",
     "cost_title",
     "days_of_tokens",
+    "days_span_of_tokens",
     "doing",
     "fits_near_words",
     "front_words",

@@ -32,7 +32,7 @@ from spmd_core.terms import money_text
 from spmd_core.words import compared, paired_words
 
 _STATE_WORDS = {
-    "pruned": "pruned",
+    "pruned": "ruled out",
     "estimated": "only estimated",
     "compiled": "compiled",
     "measured": "measured",
@@ -458,7 +458,7 @@ def stopped_words(answer: Answer, budget_s: float | None, is_few: bool) -> str:
 
 
 def state_words(answer: Answer) -> str:
-    """Whether a candidate that could win was left out, the search's duration, and what failed."""
+    """Whether a candidate that could win was not looked at, the search's duration, and what failed."""
     return _left_words(answer) + _failed_words(answer)
 
 
@@ -553,16 +553,13 @@ def ahead_estimates(answer: Answer) -> str:
 
 def funnel_words(answer: Answer) -> str:
     """Returns how many candidates there are, how many reached which stage, and of which the rows are."""
-    called = {"pruned": "ruled out", "estimated": "estimated"}
+    called = {"not looked at": "not looked at", "pruned": "ruled out", "estimated": "estimated"}
     stages = {stage: called.get(stage, stage) for stage in (*called, "compiled", "measured")}
     counts = ", ".join(
         f"{count_text(answer.counts[stage])} {words}"
         for stage, words in stages.items()
         if answer.counts[stage]
     )
-    if left := answer.counts["not looked at"]:
-        how = "not reached" if answer.is_partial else "left out by a quick estimate"
-        counts = f"{count_text(left)} {how}, {counts}"
     rows = " Rows are the best of each mesh and batch."
     is_step = answer.winner is not None and answer.winner.step is not None
     return f"{numbered(answer.space, 'candidate')}: {counts}.{rows * is_step}"
@@ -648,5 +645,5 @@ def space_words(answer: Answer) -> str:
         f"{count_text(count)} {_REASONS.get(reason, reason)}"
         for reason, count in answer.pruned.items()
     )
-    why = f" Pruned: {reasons}." if reasons else ""
+    why = f" Ruled out: {reasons}." if reasons else ""
     return f"{count_text(answer.space)} candidates: {', '.join(parts)}.{why}"

@@ -28,13 +28,16 @@ from spmd_core.search import (
 )
 from spmd_core.time import estimate_step
 from spmd_core.words import (
+    ABOUT_EVEN,
+    CANNOT_TELL,
     days_text,
+    even_words,
     fact_words,
+    mark_of,
     near_words,
     paired_words,
     predictions,
     share_words,
-    tokens_text,
 )
 from spmd_core.workloads import STRATEGIES
 
@@ -119,9 +122,11 @@ def ahead_of(answer: Answer) -> str:
     if not most or difference.ratio - 1 < _TELLING:
         return ""
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    unsure = _unsure(winner, other, difference)
-    less = f"{_less(difference)} less time{unsure}, mostly by less {share_words(most)}"
-    return f"The next {winner.stage} mesh is {mesh}: the first takes {less}."
+    less, why = _less(difference), f"mostly by less {share_words(most)}"
+    if mark := _open_mark(winner, other, difference):
+        first = f"The first is {mark} with" if mark == ABOUT_EVEN else "Cannot tell the first from"
+        return f"{first} the next {winner.stage} mesh, {mesh}: {less} apart, {why}."
+    return f"The next {winner.stage} mesh is {mesh}: the first takes {less} less time, {why}."
 
 
 SECONDS_PER_HOUR = 3600.0
@@ -130,7 +135,7 @@ STAGES = {
     "compiled": "compiled",
     "estimated": "estimate",
     "failed": "failed",
-    "pruned": "pruned",
+    "pruned": "ruled out",
 }
 _ALONE = (
     "but alone and not beside the first: the difference may be luck, and searching on "
@@ -221,8 +226,14 @@ def hours_of_tokens(candidate: Candidate) -> float:
 
 def days_of_tokens(candidate: Candidate, tokens: float) -> str:
     """Returns the days of a training run at a plan's time, as Predict has them."""
-    days = hours_of_tokens(candidate) / 24 * tokens / 1e9
-    return f"{days_text(days)} for {tokens_text(tokens)}"
+    return days_text(hours_of_tokens(candidate) / 24 * tokens / 1e9)
+
+
+def days_span_of_tokens(candidate: Candidate, tokens: float) -> str:
+    """Returns the interval of `days_of_tokens`; "" where there is none."""
+    days = hours_of_tokens(candidate) / 24 * tokens / 1e9 / (candidate.seconds or 1.0)
+    ends = [days_text(days * end) for end in candidate.span or ()]
+    return between(*ends) if ends else ""
 
 
 def span_of_tokens(candidate: Candidate) -> str:
@@ -235,14 +246,21 @@ def span_of_tokens(candidate: Candidate) -> str:
 def policy_words(candidate: Candidate) -> str:
     """A plan among those of one mesh and batch: its policy, time and memory."""
     policy = candidate.step.policy.words if candidate.step else ""
-    fits = {"likely": ", may not fit", "unlikely": ", unlikely to fit"}.get(candidate.fits, "")
+    fits = f", {FIT_WORDS[candidate.fits]}" * (candidate.fits in ("likely", "unlikely"))
     known = f"{seconds_text(candidate.seconds)}, {bytes_text(candidate.memory_bytes)}{fits}"
     return f"{policy}: {known}, {STAGES[candidate.stage]}"
 
 
+# by all of the interval of its memory; by the estimate, but not by all of that; by its low end alone
+FIT_WORDS = {
+    "yes": "fits",
+    "likely": "may not fit",
+    "unlikely": "unlikely to fit",
+    "no": "does not fit",
+}
 FITS = (
-    "Fits: yes, by the whole interval of its memory; likely, by the estimate but not by the whole "
-    "interval; unlikely, by the low end alone."
+    "Fits: by the whole interval of its memory; may not fit: by the estimate but not by the whole "
+    "interval; unlikely to fit: by the low end alone."
 )
 KNOWN_FIRST = "What was measured or compiled comes before estimates, unless the first is proven faster than it."
 BEST_OF_EACH = "Best of each target that is sure to fit, for a billion tokens"
@@ -275,7 +293,10 @@ def beats(
         verb = f"Beats {name}, {paired_words(proven)}"
     elif difference.ratio < 1:
         takes = f"which takes {_times(difference.ratio)} its time"
-        verb = f"{_LESS[goal]} {name}, {takes}{_unsure(winner, other, difference)}"
+        less = _LESS[goal]
+        if goal == "time" and (mark := _open_mark(winner, other, difference)) == ABOUT_EVEN:
+            less = f"Is {mark} with"
+        verb = f"{less} {name}, {takes}"
     else:
         verb = _ahead(winner, other, name, difference)
     times = _times_apart(difference, "" if winner.step else " by the formula")
@@ -293,8 +314,10 @@ def _ahead(winner: Candidate, other: Candidate, name: str, difference: Differenc
         return f"Beats {name} by {_times(difference.ratio)}"
     if judged == "the same" or difference.ratio == 1:
         return f"Takes the same time as {name}"
-    unsure = _unsure(winner, other, difference)
-    return f"Takes {_less(difference)} less time than {name}{unsure}"
+    if mark := _open_mark(winner, other, difference):
+        verb = f"Is {mark} with" if mark == ABOUT_EVEN else "May beat"
+        return f"{verb} {name}, {_less(difference)} apart"
+    return f"Takes {_less(difference)} less time than {name}"
 
 
 def _less(difference: Difference) -> str:
@@ -322,9 +345,10 @@ def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Ver
     return predicted_verdict(second, first)
 
 
-def _unsure(winner: Candidate, other: Candidate, difference: Difference) -> str:
-    is_open = _verdict(winner, other, difference) == "cannot tell"
-    return " (cannot tell: their ranges overlap)" if is_open else ""
+def _open_mark(winner: Candidate, other: Candidate, difference: Difference) -> str:
+    """Returns the verdict on candidates whose ranges overlap; "" of others."""
+    is_open = _verdict(winner, other, difference) == CANNOT_TELL
+    return mark_of(1.0, difference.ratio) if is_open else ""
 
 
 def _times_apart(difference: Difference, by: str) -> list[str]:
@@ -391,7 +415,9 @@ def why_not(answer: Answer, other: Candidate) -> str:
     else:
         times = _times(difference.ratio)
         times = "about" if times == _times(1.0) else times
-        slower = f"{times} the time of {lead_words(answer)}{_unsure(winner, other, difference)}"
+        slower = f"{times} the time of {lead_words(answer)}"
+        if mark := _open_mark(winner, other, difference):
+            slower = f"{even_words(mark, lead_words(answer))}, {times} its time"
     if proof and (ratio := proof.ratio_of(other.name)):
         slower = paired_words(ratio) if ratio.differs else near_words(ratio)
         first = first if ratio.differs else ""
@@ -437,10 +463,11 @@ def _worth(winner: Candidate, pipeline: Candidate) -> str:
     """Returns whether a pipeline, always an estimate, pays beside the winner for as many tokens."""
     (low, _), (_, high) = pipeline.span or (0.0, 0.0), winner.span or (0.0, 0.0)
     ratio = score(pipeline) / score(winner)
-    is_slower = low / pipeline.tokens > high / winner.tokens
-    verdict = "not worth it" if is_slower else "hardly worth it" if ratio >= 1 else "may pay"
-    unsure = "" if is_slower else " (cannot tell: their ranges overlap)"
-    return f"{verdict} here, {_times(ratio)} the time of the first{unsure}"
+    times = f"{_times(ratio)} the time of the first"
+    if low / pipeline.tokens > high / winner.tokens:
+        return f"not worth it here, {times}"
+    mark = even_words(mark_of(1.0, ratio), "the first")
+    return f"{mark}, {_times(ratio)} its time by the estimates"
 
 
 def _times(ratio: float) -> str:

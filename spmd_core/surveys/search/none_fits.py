@@ -10,10 +10,12 @@ from spmd_core.words import predictions
 _MOST_KINDS = 3  # of chips that a sentence names
 
 
-def none_fits_headline(answer: Answer) -> str:
+def none_fits_headline(answer: Answer, near: NoneFits) -> str:
     """Returns whether something may fit, and on which chips it would have to, in a sentence."""
     question = answer.question
     assert isinstance(question, ModelQuestion)
+    if near.in_parts:
+        return f"Fits on {near.plan.topology.chips:,} {chip_title(near.plan.topology.chip.generation)} only in {near.in_parts:,} microbatches."
     verb = "Nothing is sure to fit" if answer.ranking else "Nothing fits"
     limit = question.memory_bytes
     inside = f" in {bytes_text(limit)} per device" if limit else ""

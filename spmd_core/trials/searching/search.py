@@ -2,8 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from spmd_core.base import LabError, RequestError, WorkerError, refuse
 from spmd_core.facts import StoredFact
@@ -23,6 +25,7 @@ from spmd_core.search import (
     models,
 )
 from spmd_core.surveys import search
+from spmd_core.sweeps import best_plans
 from spmd_core.trials.searching.behind import Kind, Scale, scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.outcomes import (
@@ -216,12 +219,23 @@ class Search(Work):
                 break
         self._is_partial = self.is_cancelled or time.monotonic() > deadline
         self._extend(part)
+        if isinstance(question, ModelQuestion) and not self._is_partial:
+            self._add_best(question, outcomes)
         self._add(restored_constraints(outcomes, self._candidates))
         self._left_out = len(self._candidates) < self.space
         with self._guard:
             self._take(taught(self._candidates, self._candidates, question.memory_bytes))
             self._proof = stored_proof(self._lab, self._candidates)
             self._version += 1
+
+    def _add_best(self, question: ModelQuestion, outcomes: Mapping[int, dict[str, Any]]) -> None:
+        """Add the plans that Predict finds and the space lacks: more microbatches, beside an offload."""
+        known = {each.name for each in self._candidates}
+        for each in best_plans(question):
+            if each.name not in known:
+                new = replace(each, number=self.space)
+                stored = outcomes.get(new.number)
+                self._add([restored(new, stored) if stored else new])
 
     def _calibrations(self, question: ArrayQuestion) -> dict[str, Calibration]:
         lab = self._lab

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from spmd_core.answers import ABOUT_EVEN, even_mark
+from spmd_core.answers import even_mark
 from spmd_core.base import bytes_text, seconds_text, span_text
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.terms import chip_title, money_text
-from spmd_core.words import RANGE, days_text
+from spmd_core.words import ABOUT_EVEN, RANGE, days_text
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,

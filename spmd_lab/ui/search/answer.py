@@ -43,7 +43,7 @@ from spmd_core.sheets import Table
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
-from spmd_core.words import RANGE, fact_words
+from spmd_core.words import RANGE, fact_words, tokens_text
 from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
@@ -55,14 +55,16 @@ from spmd_lab.ui.search import charts, none_fits, rows
 from spmd_lab.ui.shell import attempt, done, draw_figures, refusal
 from spmd_lab.ui.tables import sheet, table_frame
 
-ROWS, MOST_LISTED = 15, 200
+ROWS, _MOST_ROWS, MOST_LISTED = 15, 60, 200
 _LONG = "Remat"  # the column with the longest texts
+_LONG_PX = 165  # of it and of the meshes: the last column is in sight beside all others
 _BEHIND = ("Causal MFU", "Host memory")  # columns behind it
 BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
 _FIT = {"yes": "fits", "likely": "may not fit", "unlikely": "may not fit"}  # as a gauge has it
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
+_COULD_WIN = "could win"  # of the stages that are listed
 _CANDIDATE = "candidate"  # of the query string: the number of the one that is chosen
 
 
@@ -174,10 +176,11 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     costs = [cost] if cost.title else []
     times = [time]
     if of_steps:
-        span = words.span_of_tokens(winner)
-        made = f"{RANGE} {span}" if winner.span else span
-        made = f"{made}, {words.days_of_tokens(winner, training.tokens())}"
-        times.insert(0, Figure(words.TIME_TITLE, words.time_of_tokens(winner), made))
+        tokens = training.tokens()
+        span = f"{RANGE} {words.days_span_of_tokens(winner, tokens)}, " * bool(winner.span)
+        made = f"{span}{words.time_of_tokens(winner)} a billion tokens"
+        days = words.days_of_tokens(winner, tokens)
+        times.insert(0, Figure(f"For {tokens_text(tokens)}", days, made))
     share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}
     return of_goal.get(goal, [*costs, *times, *share, memory])
@@ -304,6 +307,9 @@ def ranked(answer: Answer, is_counted: bool = True) -> None:
     _, title, _ = charts.times_of([row.candidate for row in listed])
     is_by_time = answer.question.minimize == "time"
     st.html(rows.html(listed, title, answer.counts, is_by_time))
+    drawn = {row.candidate.number for row in listed}
+    if is_counted and (more := len(answer.open_numbers - drawn)):
+        st.caption(f"{count_text(more)} more could win: *Every candidate* lists them.")
 
 
 def look(question: AnyQuestion) -> bool:
@@ -317,6 +323,7 @@ def look(question: AnyQuestion) -> bool:
         return True
     ranked(answer)
     fronts(answer)
+    every(answer)
     return True
 
 
@@ -360,13 +367,13 @@ def fronts(answer: Answer) -> None:
 
 
 def _ranking(answer: Answer) -> Candidate:
-    place = st.container()
-    shown = answer.listed(ROWS)
+    place, most = st.container(), _most_rows(answer)
+    shown = answer.listed(most)
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
     choices.offered(_CANDIDATE, itertools.chain(*numbers))
     picked = [at for at, group in enumerate(numbers) if asked in group]
-    table = _shown(ranking_table(answer, "screen", ROWS), answer)
+    table = _shown(ranking_table(answer, "screen", most), answer)
     event = st.dataframe(
         sheet(table),
         hide_index=True,
@@ -375,7 +382,8 @@ def _ranking(answer: Answer) -> Candidate:
         on_select="rerun",
         selection_mode="single-row",
         selection_default={"selection": {"rows": picked}},
-        column_config={"": st.column_config.Column(width=36)},
+        column_config={"": st.column_config.Column(width=36)}
+        | {name: st.column_config.Column(width=_LONG_PX) for name in ("Mesh", _LONG)},
     )
     first = shown[0][0].candidate
     of_plans = (
@@ -398,6 +406,15 @@ def _ranking(answer: Answer) -> Candidate:
     else:
         st.query_params.pop(_CANDIDATE, None)
     return chosen
+
+
+def _most_rows(answer: Answer) -> int:
+    """Returns how many rows of the ranking have all that could win among them, within bounds."""
+    open_ = answer.open_numbers
+    last = [
+        at for at, group in enumerate(answer.shardings, 1) if group[0].candidate.number in open_
+    ]
+    return min(_MOST_ROWS, max(ROWS, *last[-1:]))
 
 
 def _policy(group: Sequence[Ranked], asked: str) -> Candidate:
@@ -481,6 +498,12 @@ def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> 
         st.switch_page(page, query_params=query)
 
 
+def _is_of(each: Candidate, state: str, answer: Answer) -> bool:
+    return (
+        each.number in answer.open_numbers if state == _COULD_WIN else state in ("all", each.stage)
+    )
+
+
 def actions(candidate: Candidate, answer: Answer) -> None:
     """Open a candidate of an answer on its screen, download its script, and its axis rules."""
     experiment = candidate.experiment
@@ -513,12 +536,16 @@ def every(answer: Answer) -> None:
         text = left.text_input(
             "Words of the name", key="search:filter", placeholder="tensor=4", max_chars=100
         )
-        state = right.selectbox("Stage", ["all", *words.STAGES], key="search:fate")
+        kinds = ["all", *[_COULD_WIN] * bool(answer.open_numbers), *words.STAGES]
+        called = {"pruned": words.STAGES["pruned"]}
+        state = right.selectbox(
+            "Stage", kinds, key="search:fate", format_func=lambda kind: called.get(kind, kind)
+        )
         wanted = text.replace(" · ", " ").split()
         listed = [
             each
             for each in answer.found
-            if state in ("all", each.stage) and all(word in each.name for word in wanted)
+            if _is_of(each, state, answer) and all(word in each.name for word in wanted)
         ]
         place = {entry.candidate.number: at for at, entry in enumerate(answer.ranking)}
         listed.sort(key=lambda each: (place.get(each.number, len(place)), not each.is_ranked))

@@ -46,7 +46,12 @@ _FIXED_SPECS = {  # of a computation: label and example
 _FIELDS = ("workload", "target", "dims", "dtype", "strategies", "mesh", *_FIXED_SPECS)
 _KINDS = {"model": "A model", "array": "A computation"}
 _GIB = 2**30
-DEFAULT = {"model": "llama-3.1-8b", "chips": ["v5p:8"], "sequence": 8192}  # as Predict's first
+DEFAULT: dict[str, object] = {  # as Predict's first
+    "model": "llama-3.1-8b",
+    "chips": ["v5e:256"],
+    "global_batch": 512,
+    "sequence": 8192,
+}
 _DEFAULT_SPEC = {
     "workload": "mlp",
     "target": "cpu:8",

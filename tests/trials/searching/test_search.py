@@ -8,7 +8,7 @@ import pytest
 from bench.values import result, strategy
 from spmd_core.__main__ import main
 from spmd_core.lab import Batch, Lab, Searches
-from spmd_core.search import read_array_question, read_question
+from spmd_core.search import SAME, read_array_question, read_question
 from spmd_core.surveys.search import (
     answer_json,
     next_label,
@@ -18,6 +18,7 @@ from spmd_core.surveys.search import (
     state_words,
     why_not,
 )
+from spmd_core.sweeps import best_plans
 from spmd_core.trials import Search, carried_out
 from spmd_core.trials.searching import search as searching
 from spmd_core.trials.searching.choice import CandidateChoice
@@ -256,6 +257,29 @@ def test_a_plan_that_was_compiled_elsewhere_is_compiled_in_a_search_that_is_open
     known = next(each for each in opened.run().found if each.number == winner.number)
     assert known.run == run and known.stage != "estimated" and runs(lab) == 1
     assert store.outcomes(question.id)[winner.number]["run"] == run
+
+
+@pytest.mark.parametrize(
+    ("model", "chips", "batch"),
+    [
+        ("llama-3.1-70b", "v5e:128", 512),
+        ("llama-3.1-8b", "v5e:16", 512),
+        ("llama-3.1-8b", "v5e:32", 4096),
+    ],
+)
+def test_a_search_has_the_plan_that_predict_finds_and_so_has_one_opened_again(
+    lab, store, model, chips, batch
+):
+    asked = {"model": model, "chips": [chips], "global_batch": batch, "sequence": 8192}
+    question = read_question(asked)
+    (best,) = best_plans(question)
+    first, again = (Search(lab, store, question, None).run() for _ in range(2))
+    for answer in (first, again):
+        assert best.name in {each.candidate.name for each in answer.ranking}
+        assert answer.ranking[0].score <= best.seconds / best.tokens * (1 + SAME)
+        assert (answer.winner is None) is (best.fits != "yes")
+        assert sum(answer.counts.values()) == answer.space
+    assert len({each.number for each in first.found}) == len(first.found)
 
 
 def test_a_compiler_that_is_not_here_fails_no_candidate(lab, store, monkeypatch):

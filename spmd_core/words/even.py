@@ -1,0 +1,24 @@
+"""The verdict on two estimates whose intervals meet: about even, or cannot tell."""
+
+ABOUT_EVEN, CANNOT_TELL = "about even", "cannot tell"
+# Estimates further apart than this are not alike, though intervals that meet leave their order open
+_MOST_ALIKE = 1.25
+
+
+def mark_of(one: float, other: float) -> str:
+    """Returns the verdict on two estimates whose intervals meet.
+
+    >>> mark_of(2.0, 2.1), mark_of(5.0, 2.0)
+    ('about even', 'cannot tell')
+    """
+    least, most = sorted((one, other))
+    return CANNOT_TELL if most > _MOST_ALIKE * least else ABOUT_EVEN
+
+
+def even_words(mark: str, other: str) -> str:
+    """Returns a verdict of `mark_of` with what stands beside it.
+
+    >>> even_words("about even", "v5p"), even_words("cannot tell", "v5p")
+    ('about even with v5p', 'cannot tell from v5p')
+    """
+    return f"{mark} {'with' if mark == ABOUT_EVEN else 'from'} {other}"

@@ -62,6 +62,7 @@ with head:
         disabled=bool(refusal or misfit or missing) or at_work,
         help="Compiles it for chips that need not be here. Nothing is executed.",
     )
+notices = st.container(key="notices")  # what comes and goes: the answer below keeps its place
 if not experiment.plan:
     what = f"{experiment.what.title} on {experiment.target.removeprefix('tpu:')}"
     st.caption(plain(f"{what}, by its compiler. Nothing is executed."))
@@ -69,18 +70,19 @@ if missing and one:
     rest = " Estimates need no compiler." if experiment.plan else ""
     st.caption(coded(as_sentence(missing) + rest))
 
-if run is None or not tour.guide(run):
-    course.hint(experiment)
-if refusal:
-    shell.refused("predict", refusal)
-elif misfit:
-    shell.offer_nearest("predict", misfit)
-elif pressed:
-    live.ask("predict", experiment)
+with notices:
+    if run is None or not tour.guide(run):
+        course.hint(experiment)
+    if refusal:
+        shell.refused("predict", refusal)
+    elif misfit:
+        shell.offer_nearest("predict", misfit)
+    elif pressed:
+        live.ask("predict", experiment)
 
-if one:  # a sweep follows its own runs
-    variant.changed(experiment)
-    live.follow("predict", experiment, run, at_work)
+    if one:  # a sweep follows its own runs
+        variant.changed(experiment)
+        live.follow("predict", experiment, run, at_work)
 changes = st.container()
 if swept:
     sweep.show(experiment, of_sweep, downloads)

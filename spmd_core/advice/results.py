@@ -9,8 +9,8 @@ from statistics import median
 from spmd_core.advice.arrays import RULES, Facts, remedied
 from spmd_core.advice.nearest import change_words
 from spmd_core.advice.programs import compiled_findings, program_of
-from spmd_core.base import RequestError, bytes_text, mesh_text, numbered, seconds_text
-from spmd_core.experiment import Experiment, experiment_of, resized
+from spmd_core.base import bytes_text, mesh_text, numbered, seconds_text
+from spmd_core.experiment import Experiment, experiment_of
 from spmd_core.facts import STEP_TIME, SURE_PROCESSES, Estimate, Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan
@@ -24,6 +24,7 @@ from spmd_core.results import (
     StrategyResult,
 )
 from spmd_core.search import best_neighbors
+from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.terms import environment_notes, widened_words
 from spmd_core.time import NearestFit, estimate_step, nearest_fit
 from spmd_core.words import (
@@ -36,7 +37,6 @@ from spmd_core.words import (
     strategies,
     traces,
 )
-from spmd_core.workloads import DECODER, changed_plan
 
 WORTH = 0.02  # of the time per token: less is within what the estimate is off
 PAIRS, FASTER_TOO = 67, 59  # of `bench.plan_pairs`: estimates apart by WORTH, and so once compiled
@@ -149,23 +149,25 @@ def gain_words(offered: Next, time: Estimate | None) -> tuple[str, str]:
 
 
 def _more_chips(plan: Plan, prediction: Prediction) -> Next | None:
-    """The same work for each chip on the next larger topology: what is left to make it faster."""
+    """The plan that Predict finds for the same step on the next larger topology: what is left to make
+    it faster.
+    """
     total = sum(prediction.shares_s.values())
     if not total or not prediction.binds:
         return None
     here = plan.topology
     topology = next(here.larger(), Topology(here.chip, here.shape, here.slices * 2))
-    mesh = resized(plan.mesh, topology, workload=DECODER.name, slices=plan.topology.slices).mesh
     shares = parts(prediction)  # by what the screens call them
     most = max(shares, key=shares.__getitem__)
     share = shares[most] / total
-    try:
-        other = changed_plan(plan, {"target": topology.target, "mesh": mesh})
-    except RequestError:
+    kind, tokens = topology.chip.generation, float(plan.tokens)
+    asked = TrainingQuestion(plan.to_json(), tokens, plan.batch, (kind,), topology.chips)
+    (row,) = train(asked).rows
+    if (other := row.plan) is None or not row.is_sure:
         return None
     sentence = (
         f"{share:.0%} of the step is {most}, and no change of one axis or policy takes less time per "
-        f"token: try {topology.target} with {mesh_text(mesh)}."
+        f"token: try {other.target} with {mesh_text(other.mesh)}."
     )
     return Next(rule="more_chips", number=share, experiment=experiment_of(other), sentence=sentence)
 

@@ -18,6 +18,7 @@ from spmd_core.base import (
     span_text,
 )
 from spmd_core.facts import Prediction
+from spmd_core.machine import Topology
 from spmd_core.plan import Plan, option_words, remat_words
 from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
 from spmd_core.surveys import step_tokens
@@ -79,13 +80,32 @@ def five_figures(
     if time:
         ends = f"{RANGE} {span_text(time.low, time.high)}, {ends}"
     return (
-        Figure("Chips", count_text(topology.chips), topology.name.removeprefix("gpu:")),
+        Figure("Chips", count_text(topology.chips), _where(topology)),
         Figure("Mesh", mesh_text(plan.mesh, " "), f"remat {plan_policy(plan)}"),
         Figure("Step", seconds_text(time.estimate) if time else NONE, ends),
         Figure("Time", days_text(run.days.estimate) if run else NONE, span),
         *dollars,
         Figure("Bound by", value.removesuffix("-bound"), binds),
     )
+
+
+def _where(topology: Topology) -> str:
+    """Returns the name of a topology, with the devices of a chip that has several."""
+    name, each = topology.name.removeprefix("gpu:"), topology.chip.devices_per_chip
+    return f"{name}, {each} devices a chip" if each > 1 else name
+
+
+def devices_words(answer: TrainingAnswer) -> str:
+    """Returns which kinds have several devices a chip, which their meshes count, in a sentence; "" of
+    none.
+    """
+    chips = [row.plan.topology.chip for row in answer.rows if row.plan and row.run]
+    named = [
+        f"{chip_title(each.generation)} has {each.devices_per_chip}"
+        for each in chips
+        if each.devices_per_chip > 1
+    ]
+    return f"Meshes count devices: a chip of {listed(named)}." if named else ""
 
 
 def _money_span(run: TrainingCost | None) -> str:
@@ -381,7 +401,7 @@ _SHEET: Sheet[_Marked] = Sheet(
             lambda row: row.row.step.mfu_causal if row.row.step and row.row.run else None,
             "{:.1%}".format,
         ),
-        size("Memory", lambda row: row.row.step.memory_bytes.peak if row.row.step else None),
+        size("Memory", lambda row: row.row.held.memory_bytes.peak if row.row.held else None),
     )
 )
 

@@ -122,6 +122,8 @@ class TrainingRow:
       tried: (chips, run) of every number of chips that was looked at, ascending.
       counts, plans, pipelines: numbers of chips, plans and, of these, pipelines that were estimated.
       most: the largest number of chips that was looked at.
+      compiled: what the plan compiled to, where it was; its memory is the row's, its time is not:
+        estimates are compared with estimates.
     """
 
     kind: str
@@ -136,11 +138,17 @@ class TrainingRow:
     plans: int = 0
     pipelines: int = 0
     most: int = 0
+    compiled: Prediction | None = None
+
+    @property
+    def held(self) -> Prediction | None:
+        """The memory of the plan: compiled, else estimated."""
+        return self.compiled or self.step
 
     @property
     def is_sure(self) -> bool:
-        """True if all of the interval of its memory fits."""
-        return self.step is not None and self.step.fit == "fits"
+        """True if it compiled to what fits, or else all of the interval of its memory fits."""
+        return self.held is not None and self.held.fit == "fits"
 
     @property
     def thrifty(self) -> tuple[int, TrainingCost] | None:

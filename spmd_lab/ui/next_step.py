@@ -100,5 +100,6 @@ def _label(offered: Next, plan: Plan | None, change: str) -> str:
         return f"{short}: fits" if len(short) <= _BUTTON else "Try the nearest plan that fits"
     if offered.rule == _LARGER and near:
         chips = f"{near.topology.chips:,} {chip_title(near.topology.chip.generation)}"
-        return f"Try {chips} with {mesh_text(near.mesh)}: as much work per chip"
+        alike = ": the same tokens a step" * bool(plan and near.tokens == plan.tokens)
+        return f"Try {chips} with {mesh_text(near.mesh)}{alike}"
     return f"Try {change}"

@@ -9,6 +9,7 @@ from spmd_core.base import seconds_text
 from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.facts import Estimate
 from spmd_core.results import Result
+from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.time import estimate_step
 from spmd_core.words import run_headline
 from spmd_core.workloads import parse_plan
@@ -237,6 +238,8 @@ def test_where_no_neighbor_is_better_more_chips_are_left():
     )
     assert said.rule == "more_chips"
     assert said.experiment.plan.topology.chips == 2 * plan.topology.chips
+    question = TrainingQuestion(plan.to_json(), 1e12, plan.batch, ("v6e",), 512)
+    assert said.experiment.plan == train(question).rows[0].plan, "as Predict has it"
 
 
 def test_what_was_tried_to_remove_a_collective_is_what_to_try_next():

@@ -6,6 +6,7 @@ import pytest
 
 from spmd_core.answers import (
     batch_words,
+    devices_words,
     five_figures,
     training_headline,
     training_table,
@@ -269,3 +270,27 @@ def test_a_thriftier_run_whose_days_meet_those_of_the_fastest_is_not_called_slow
         .column("Verdict")[0]
         .text.startswith("cannot tell" if meets else "fastest")
     )
+
+
+def test_a_kind_of_several_devices_a_chip_is_named_and_so_is_its_topology():
+    answer = train(TrainingQuestion(FORM, 1e12, 512, ("v5e", "tpu7x"), chips=64))
+    assert devices_words(answer) == "Meshes count devices: a chip of TPU7x has 2."
+    named = {row.kind: five_figures(row.plan, row.step, row.run)[0].more for row in answer.rows}
+    assert named["tpu7x"].endswith(", 2 devices a chip") and "devices" not in named["v5e"]
+    assert devices_words(replace(answer, rows=answer.rows[:1])) == ""
+
+
+def test_what_a_plan_compiled_to_is_its_memory_and_not_its_days():
+    answer = asked(chips=256)
+    row, *others = answer.rows
+    assert row.step
+    memory = row.step.memory_bytes.model_copy(update={"peak": 3 * 2**30})
+    known = row.step.model_copy(update={"compiled": True, "memory_bytes": memory})
+    unsure = row.step.model_copy(update={"before_compiling": {"low": 0, "high": 2**50}})
+    doubted = replace(answer, rows=(replace(row, step=unsure), *others))
+    assert doubted.rows[0].is_sure is (unsure.fit == "fits")
+    settled = replace(answer, rows=(replace(row, step=unsure, compiled=known), *others))
+    assert settled.rows[0].is_sure
+    at = [each.kind for each in settled.ordered].index(row.kind)
+    assert training_table(settled).column("Memory")[at].text == "3.0 GiB"
+    assert training_table(settled).column("Days")[at] == training_table(answer).column("Days")[at]

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from spmd_core.answers import ranking_table
 from spmd_core.lab import Searches
 from spmd_core.search import Answer, candidates, models, read_question
 from spmd_core.search.link import decode, encode
 from spmd_core.surveys import search as words, why_not
+from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
 from spmd_core.trials.searching.outcomes import failed
 from spmd_core.trials.searching.searches import Registry
@@ -332,3 +334,13 @@ def test_a_question_in_other_words_opens_the_search_that_is_kept(lab):
     first = search.answer.winner
     days = 1e12 / first.tokens * first.seconds / 86400
     assert words.days_of_tokens(first, 1e12) == days_text(days)
+
+
+def test_the_ranking_has_all_that_could_win_and_the_usual_rows_where_nothing_could():
+    looked = first_look(read_question(DEFAULT))
+    one = Answer(looked.question, 1, [looked.winner], True)
+    assert not one.open_numbers and search_answer.most_rows(one) == search_answer.ROWS
+    many = len(looked.open_numbers)
+    assert many == len(looked.rivals) + looked.open_estimates > 0
+    table = ranking_table(looked, "screen", search_answer.most_rows(looked))
+    assert [cell.text for cell in table.column("Could win")].count("yes") == many

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
@@ -15,6 +16,7 @@ from spmd_core.answers import (
     batch_words,
     budget_words,
     context_headline,
+    devices_words,
     five_figures,
     plan_policy,
     training_headline,
@@ -248,8 +250,8 @@ def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], No
                 key="other-chips-chart",
             )
         draw_filled(training_table(answer))
-        if without := unpriced_words(answer):
-            st.caption(plain(without))
+        if notes := " ".join(filter(None, (devices_words(answer), unpriced_words(answer)))):
+            st.caption(plain(notes))
         if timed:
             _use(answer, plan)
     step, name = predictions.step_estimate(estimate_step(plan)), "estimate.html"
@@ -270,6 +272,9 @@ def _compared(plan: Plan, compiled: Prediction | None) -> TrainingAnswer | None:
         if not _is_unpriced(kind):  # which the card has
             st.caption(plain(as_sentence(str(error))))
         return None
+    if compiled:
+        rows = [replace(r, compiled=compiled) if r.plan == plan else r for r in answer.rows]
+        answer = replace(answer, rows=tuple(rows))
     cards.headline(plain(training_headline(answer)), "Estimated")
     own = next((row for row in answer.rows if row.kind == kind), None)
     is_other = own and own.plan and own.run and own.plan != plan
@@ -281,8 +286,7 @@ def _compared(plan: Plan, compiled: Prediction | None) -> TrainingAnswer | None:
     run = training_run(compiled, plan, question.tokens(), price_of) if compiled else None
     if compiled and run:
         name, takes = chip_title(kind), days_text(run.days.estimate)
-        held = bytes_text(compiled.memory_bytes.peak)
-        st.caption(plain(f"Estimates of all, to compare. {name} compiled: {takes}, {held}."))
+        st.caption(plain(f"Days estimated of all, to compare. {name} compiled to {takes}."))
     return answer
 
 

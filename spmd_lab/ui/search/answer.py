@@ -367,7 +367,7 @@ def fronts(answer: Answer) -> None:
 
 
 def _ranking(answer: Answer) -> Candidate:
-    place, most = st.container(), _most_rows(answer)
+    place, most = st.container(), most_rows(answer)
     shown = answer.listed(most)
     asked = st.query_params.get(_CANDIDATE, "")
     numbers = [[str(each.candidate.number) for each in group] for group in shown]
@@ -408,13 +408,13 @@ def _ranking(answer: Answer) -> Candidate:
     return chosen
 
 
-def _most_rows(answer: Answer) -> int:
+def most_rows(answer: Answer) -> int:
     """Returns how many rows of the ranking have all that could win among them, within bounds."""
     open_ = answer.open_numbers
     last = [
         at for at, group in enumerate(answer.shardings, 1) if group[0].candidate.number in open_
     ]
-    return min(_MOST_ROWS, max(ROWS, *last[-1:]))
+    return min(_MOST_ROWS, max([ROWS, *last[-1:]]))
 
 
 def _policy(group: Sequence[Ranked], asked: str) -> Candidate:

@@ -86,7 +86,7 @@ def test_steps_of_several_batches_are_compared_by_their_tokens():
 def test_every_candidate_has_its_stage_and_its_rule(mixed):
     listed = [each for each in mixed.found if each.stage == "pruned"][:3]
     table = every_table(listed, mixed)
-    assert [cell.text for cell in table.column("Stage")] == ["pruned"] * 3
+    assert [cell.text for cell in table.column("Stage")] == ["ruled out"] * 3
     assert [cell.text for cell in table.column("Why")] == [each.reason for each in listed]
 
 

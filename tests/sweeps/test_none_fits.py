@@ -9,7 +9,7 @@ from spmd_core.answers import search_lines
 from spmd_core.plan import MICROBATCHES
 from spmd_core.search import candidates, read_question
 from spmd_core.surveys import search as words
-from spmd_core.sweeps import first_look, none_fits
+from spmd_core.sweeps import TrainingQuestion, first_look, none_fits, train
 from spmd_core.time import estimate_memory
 from spmd_core.workloads import changed_plan
 
@@ -91,12 +91,25 @@ def test_the_least_memory_is_the_same_however_far_a_search_came():
     assert len(more) > 200 and none_fits(replace(look, found=more)).step.memory_bytes.peak == least
 
 
-@pytest.mark.parametrize(
-    ("model", "chips", "batch"),
-    [("llama-3.1-8b", "v5e:32", 4096), ("llama-3.1-70b", "v6e:64", 4096)],
-)
+MANY = [("llama-3.1-8b", "v5e:32", 4096), ("llama-3.1-70b", "v6e:64", 4096)]
+
+
+@pytest.mark.parametrize(("model", "chips", "batch"), MANY)
+def test_what_fits_in_many_microbatches_is_the_plan_that_predict_finds(model, chips, batch):
+    kind, _, count = chips.partition(":")
+    question = TrainingQuestion(
+        {"model": model, "sequence": 8192}, 1e12, batch, (kind,), int(count)
+    )
+    (row,) = train(question).rows
+    assert row.plan.batch == batch and row.plan.microbatches > max(MICROBATCHES)
+    winner = looked(model, chips, {"global_batch": batch}).winner
+    assert winner.plan == row.plan and winner.fits == "yes"
+
+
+@pytest.mark.parametrize(("model", "chips", "batch"), MANY)
 def test_what_fits_in_more_microbatches_than_are_tried_is_not_called_too_large(model, chips, batch):
-    answer = looked(model, chips, {"global_batch": batch})
+    more = {"global_batch": batch, "plan": {"state_dtype": "bfloat16"}}
+    answer = looked(model, chips, more)
     near = none_fits(answer)
     assert answer.winner is None and near.step.fit == "fits"
     count = int(chips.partition(":")[2])

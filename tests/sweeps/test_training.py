@@ -88,10 +88,10 @@ def test_chips_of_a_deadline_have_the_same_answer_by_their_number(kind):
     assert (same.plan, same.run) == (row.plan, row.run) and row.run.days.estimate <= 30
 
 
-def test_chips_too_few_for_the_batch_have_a_smaller_one_or_arrays_on_the_host(no_options):
+def test_chips_too_few_for_the_batch_have_many_microbatches_or_arrays_on_the_host(no_options):
     question = TrainingQuestion(FORM, TOKENS, BATCH, ("h100", "v5p", "v5e"), chips=8)
     few, host, none = train(question).rows
-    assert few.meets and few.plan.batch < BATCH and not few.plan.offload
+    assert few.meets and few.plan.batch == BATCH and few.plan.microbatches > 8
     assert host.meets and host.plan.offload
     assert none.run is None and none.refusal == "does not fit" and none.plan.batch == BATCH
 

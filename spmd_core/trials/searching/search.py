@@ -2,10 +2,9 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from spmd_core.base import LabError, RequestError, WorkerError, refuse
 from spmd_core.facts import StoredFact
@@ -219,23 +218,25 @@ class Search(Work):
                 break
         self._is_partial = self.is_cancelled or time.monotonic() > deadline
         self._extend(part)
-        if isinstance(question, ModelQuestion) and not self._is_partial:
-            self._add_best(question, outcomes)
-        self._add(restored_constraints(outcomes, self._candidates))
+        self._add_beside(question)
         self._left_out = len(self._candidates) < self.space
         with self._guard:
             self._take(taught(self._candidates, self._candidates, question.memory_bytes))
             self._proof = stored_proof(self._lab, self._candidates)
             self._version += 1
 
-    def _add_best(self, question: ModelQuestion, outcomes: Mapping[int, dict[str, Any]]) -> None:
-        """Add the plans that Predict finds and the space lacks: more microbatches, beside an offload."""
+    def _add_beside(self, question: AnyQuestion) -> None:
+        """Add what the space lacks: the plans that Predict finds, with more microbatches or these beside
+        an offload; the best with constraints on their values, as they were.
+        """
+        outcomes = self._store.outcomes(question.id)
         known = {each.name for each in self._candidates}
-        for each in best_plans(question):
+        is_model = isinstance(question, ModelQuestion) and not self._is_partial
+        for each in best_plans(question) if is_model else ():
             if each.name not in known:
-                new = replace(each, number=self.space)
-                stored = outcomes.get(new.number)
+                stored, new = outcomes.get(self.space), replace(each, number=self.space)
                 self._add([restored(new, stored) if stored else new])
+        self._add(restored_constraints(outcomes, self._candidates))
 
     def _calibrations(self, question: ArrayQuestion) -> dict[str, Calibration]:
         lab = self._lab

@@ -498,6 +498,14 @@ def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> 
         st.switch_page(page, query_params=query)
 
 
+def _stage_field(place: DeltaGenerator, answer: Answer) -> str:
+    kinds = ["all", *[_COULD_WIN] * bool(answer.open_numbers), *words.STAGES]
+    called = {"pruned": words.STAGES["pruned"]}
+    return place.selectbox(
+        "Stage", kinds, key="search:fate", format_func=lambda kind: called.get(kind, kind)
+    )
+
+
 def _is_of(each: Candidate, state: str, answer: Answer) -> bool:
     return (
         each.number in answer.open_numbers if state == _COULD_WIN else state in ("all", each.stage)
@@ -536,11 +544,7 @@ def every(answer: Answer) -> None:
         text = left.text_input(
             "Words of the name", key="search:filter", placeholder="tensor=4", max_chars=100
         )
-        kinds = ["all", *[_COULD_WIN] * bool(answer.open_numbers), *words.STAGES]
-        called = {"pruned": words.STAGES["pruned"]}
-        state = right.selectbox(
-            "Stage", kinds, key="search:fate", format_func=lambda kind: called.get(kind, kind)
-        )
+        state = _stage_field(right, answer)
         wanted = text.replace(" · ", " ").split()
         listed = [
             each

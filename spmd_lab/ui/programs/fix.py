@@ -163,7 +163,7 @@ def _answer(each: StepFinding, is_checked: bool) -> WhatIf | None:
     if not (specs := dict(each.specs)):
         return None
     tried = next((of for name, of in _tried() if name == specs), None)
-    return tried or (_checked(specs) if is_checked else None)
+    return tried or (_checked if is_checked else _checked_before)(specs)
 
 
 def _checked(specs: Specs) -> WhatIf | None:

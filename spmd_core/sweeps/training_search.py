@@ -25,6 +25,7 @@ _FURTHER = 4
 _MOST_IN_STAGES, _WAITS = 4, 0.5
 _MOST_GAIN = 0.5  # of a step: no options were seen to spare more
 _NEAR = 0.9  # of its chip-days: no other number of chips is better by more
+_GAINING = 0.98  # of the chip-days of fewer chips: more chips gain that much at least
 
 
 def train(question: TrainingQuestion) -> TrainingAnswer:
@@ -198,11 +199,11 @@ class _Kind:
                 return
 
     def _paid(self, counts: list[int]) -> None:
-        """Looks from the fewest chips to the first that fit, whose MFU is near the best, then from the
-        most down to those too few to be faster than the fastest that the budget pays: money need not
-        grow with chips. Where it pays none at the peak, further up, for the cheapest.
+        """Looks from the fewest chips to those whose MFU is near the best, then from the most down to
+        those too few to be faster than the fastest that the budget pays: money need not grow with
+        chips. Where it pays none at the peak, further up, for the cheapest.
         """
-        first = next((chips for chips in counts if self._look(chips)), math.inf)
+        first = self._first(counts)
         if self._least > self._payable:
             for chips in counts:
                 if chips <= _FURTHER * first:
@@ -213,6 +214,20 @@ class _Kind:
             if best and self._is_met(best) and not self._is_better(chips, best):
                 return
             self._look(chips)
+
+    def _first(self, counts: list[int]) -> float:
+        """Looks from the fewest chips to the first that fit, and on while more chips take fewer
+        chip-days, as the fewest do that hold a batch in many microbatches. Returns the first.
+        """
+        first, least = math.inf, math.inf
+        for chips in counts:
+            if not (run := self._look(chips)):
+                continue
+            first = min(first, chips)
+            if run.chip_days > _GAINING * least:
+                return first
+            least = min(least, run.chip_days)
+        return first
 
     @property
     def _payable(self) -> float:

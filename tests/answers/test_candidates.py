@@ -111,5 +111,8 @@ def test_a_computation_without_sizes_ends_with_its_target():
     question = read_array_question(SPEC)
     assert words.asked_words(question).startswith("Two dense layers on tpu:v5e:2x2, batch=64")
     unsized = Mock(spec=ArrayQuestion, targets=("cpu:8",), sample=Mock(sizes={}))
-    unsized.sample.what.title = "A program"
-    assert words.asked_words(unsized) == "A program on cpu:8"
+    unsized.sample.exported.described.name = "step.jaxexport"
+    assert words.asked_words(unsized) == "step.jaxexport on cpu:8", "a program by its name"
+    unsized.sample.exported = None
+    unsized.sample.what.title = "Two layers"
+    assert words.asked_words(unsized) == "Two layers on cpu:8"

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from spmd_core.base import RequestError, firsts_by_key
 from spmd_core.fields import Mesh
-from spmd_core.plan import Plan
+from spmd_core.plan import MICROBATCHES, Plan
 from spmd_core.search import (
     WIDE,
     Answer,
@@ -64,20 +64,29 @@ def _first_look(code: str) -> Answer | None:
 def _looked(question: ModelQuestion) -> list[Candidate]:
     """Candidates without offloading, else with it, else of fewer sequences, else in microbatches: the
     first of these with one that is sure to fit, and what is better near the best of these, else those
-    of which the most may.
+    of which the most may. One in more microbatches than options have gathers its weights so often
+    that any of these may be faster.
     """
     best, parts = list[Candidate](), list[ModelQuestion]()
+    in_many = list[list[Candidate]]()
     for batches in (_BATCHES, _FEWER) if is_free(question) else (_BATCHES,):
         parts = _parts(question, batches)
         for offload in (False, True) if question.offload else (False,):
             looked = _apart(_some(part, offload) for part in parts)
-            if any(is_sure(each) for each in looked):
-                return _improved(question, looked)
+            sure = [each for each in looked if is_sure(each)]
+            if not all(_in_many(each) for each in sure):
+                return _improved(question, _apart([*in_many, looked]))
+            in_many += [sure] if sure else []
             best = max(best, looked, key=_many)
-    parted = _apart([best, *(list(_in_microbatches(part, best)) for part in parts)])
+    parted = _apart([*in_many, best, *(list(_in_microbatches(part, best)) for part in parts)])
     if any(is_sure(each) for each in parted):
         return _improved(question, parted)
     return best
+
+
+def _in_many(each: Candidate) -> bool:
+    plan = None if each.is_pipeline else each.plan
+    return plan is not None and (plan.microbatches or 1) > MICROBATCHES[-1]
 
 
 def _in_microbatches(question: ModelQuestion, looked: Sequence[Candidate]) -> Iterator[Candidate]:

@@ -27,6 +27,7 @@ from spmd_core.search import (
     ServingQuestion,
     ServingRow,
     Split,
+    missed,
     serve,
 )
 from spmd_core.sheets import (
@@ -75,9 +76,10 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
         takes += f", {money_text(cost)} a million"
     if not within_words(question):
         each = "dollar" if question.price else "chip"
+        all_run = f"where all {question.load.concurrency:,} run" * bool(waiting_rival(answer))
         if is_figured:
-            return f"{named}: most tokens per {each} {load_words(question.load)}."
-        return f"{named}: {served_output(best)}, the most per {each}."
+            return f"{named}: most tokens per {each} {all_run or load_words(question.load)}."
+        return f"{named}: {served_output(best)}, the most {all_run or f'per {each}'}."
     if best.even:
         return f"May keep {within_words(question)}, or miss it: {named}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
@@ -92,6 +94,48 @@ def serving_rivals(answer: ServingAnswer) -> Sequence[ServingRow]:
     if lead is None or lead.served is None or within_words(answer.question):
         return ()
     return [row for row in _reaching(answer, lead) if row.keeps]
+
+
+def waiting_rival(answer: ServingAnswer) -> ServingRow | None:
+    """Returns the row that makes the most tokens per chip while requests wait, where that is more than
+    the best makes, which holds all; None with limits or a rate, which no such row keeps.
+    """
+    best, question = answer.best, answer.question
+    if best is None or within_words(question) or question.load.rate:
+        return None
+    more = [row for row in answer.rows if row.per_chip > _BEATS * best.per_chip]
+    waiting = [row for row in more if row.served and row.served.waiting]
+    return max(waiting, key=lambda row: row.per_chip, default=None)
+
+
+def beside_words(answer: ServingAnswer) -> str:
+    """Returns what makes more tokens per chip than the best, in a sentence: with requests that wait, or
+    without the limits; "" where nothing does.
+    """
+    best, row = answer.best, waiting_rival(answer)
+    if best is None or row is None or row.served is None:
+        return _limits_cost(answer)
+    more = f"{row.per_chip / best.per_chip - 1:.0%} more"
+    wait = f"{row.served.waiting:,} of {answer.question.load.concurrency:,} wait"
+    takes = (
+        f"{seconds_text(row.served.tpot_s)}/token, {seconds_text(row.served.ttft_s)} to the first"
+    )
+    return f"{_on(row)}: {more} while {wait}: {takes}."
+
+
+def _limits_cost(answer: ServingAnswer) -> str:
+    """What the limits cost: the most tokens per chip of a row that misses them and holds all requests."""
+    best, question = answer.best, answer.question
+    late = [row for row in answer.rows if row.served and not (row.keeps or row.served.waiting)]
+    if best is None or question.load.rate or not late:
+        return ""
+    row = max(late, key=lambda row: row.per_chip)
+    assert row.served is not None
+    if row.per_chip <= _BEATS * best.per_chip:
+        return ""
+    less = f"costs {1 - best.per_chip / row.per_chip:.0%} of the tokens per chip"
+    makes = f"{number_text(row.per_chip)} tokens/s, {_takes(question, row.served)}"
+    return f"Keeping {within_words(question)} {less}: {_on(row)} makes {makes}."
 
 
 def _reaching(answer: ServingAnswer, lead: ServingRow) -> Iterator[ServingRow]:
@@ -122,7 +166,9 @@ def serving_sure(answer: ServingAnswer) -> Iterator[str]:
         made = " to ".join(span) or number_text(row.per_chip)
         yield f"{_on(row)} could win: {made} tokens/s per chip."
     if not within_words(answer.question):
+        beside = waiting_rival(answer)
         waiting = [row for row in _reaching(answer, lead) if row.served and row.served.waiting]
+        waiting = [row for row in waiting if row is not beside]
         for row in waiting[:_MOST_WAITING]:
             assert row.served is not None
             wait = numbered(row.served.waiting, "request")
@@ -186,9 +232,11 @@ def within_words(question: ServingQuestion) -> str:
     return ", ".join(f"{seconds_text(limit)} {what}" for limit, what in limits if limit)
 
 
-def chosen_for(question: ServingQuestion) -> Figure:
+def chosen_for(answer: ServingAnswer) -> Figure:
     """Returns by what the rows are ranked, and within which limits."""
-    within = within_words(question)
+    question, within = answer.question, within_words(answer.question)
+    if answer.best is None and within:
+        return Figure("Ranked by", "nearest to the limits", f"none is within {within}")
     spent = ("fewest chips", "cheapest")[bool(question.price)]
     most = f"tokens per {'dollar' if question.price else 'chip'}"
     return Figure(
@@ -222,12 +270,18 @@ def better_point(
     return max(better, key=lambda point: point.row.per_chip, default=None)
 
 
-def beaten_words(answer: ServingAnswer, most: CurvePoint | None) -> str:
-    """Returns how much the better point beats the lead by, in a sentence; where there is none, that."""
+def beaten_words(
+    answer: ServingAnswer,
+    most: CurvePoint | None,
+    front: Sequence[tuple[ServingCurve, CurvePoint]] = (),
+) -> str:
+    """Returns how much the better point beats the lead by, in a sentence; where there is none, that, and
+    which point of the frontier misses the limits by least.
+    """
     lead, limit = answer.lead, answer.question.tpot_s
     assert lead is not None
     if most is None and not (lead.keeps or lead.even):
-        return "No point on these curves keeps the limits."
+        return f"No point on these curves keeps the limits{_nearest_words(answer, front)}."
     if most is None:
         how = "within the limits" if limit or answer.question.ttft_s else "in both"
         return f"Nothing on these curves beats {_on(lead)} {how}."
@@ -239,6 +293,18 @@ def beaten_words(answer: ServingAnswer, most: CurvePoint | None) -> str:
     made = f"{more} tokens per chip, and each user is {speed}{_OVERLAP * is_even}.{unsure}"
     serves = "may serve" if is_even else "serves"
     return f"With {most.concurrency:,} at once, {_on(most.row)} {serves} {made}"
+
+
+def _nearest_words(answer: ServingAnswer, front: Sequence[tuple[ServingCurve, CurvePoint]]) -> str:
+    point = min(
+        (point for _, point in front),
+        key=lambda point: missed(answer.question, point.row),
+        default=None,
+    )
+    if point is None or point.row.served is None:
+        return ""
+    takes = _takes(answer.question, point.row.served)
+    return f": nearest with {point.concurrency:,} at once, {_on(point.row)}, {takes}"
 
 
 def _is_even(lead: ServingRow, other: ServingRow, load: ServingLoad) -> bool:
@@ -531,6 +597,18 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
     named = [f"{served_mesh(row)} {why}." for row, why in reasons if why]
     lost = (f"{CHIPS[kind].title} is left out: {why}." for kind, why in left_out(answer))
     return tuple([*lost, *named][:_MOST_REASONS])
+
+
+def engine_words(answer: ServingAnswer) -> str:
+    """Returns why the decode step of the best row is not that of its program; "" where none is compiled."""
+    lead = answer.lead
+    if lead is None or lead.served is None or not (step := lead.compiled):
+        return ""
+    takes, times = seconds_text(lead.served.step.seconds), f"{step.seconds / step.estimate:.2f}"
+    return (
+        f"The decode step of {takes} is an engine's, which reads its cache in pages: {times} times its "
+        "estimate, as XLA's program with a contiguous cache is."
+    )
 
 
 def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:

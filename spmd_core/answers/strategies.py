@@ -148,6 +148,13 @@ def _mfu(row: StrategyRow) -> float | None:
     return None if row.is_unsharded else mfu_of(row.outcome)
 
 
+def _tokens(row: StrategyRow) -> float | None:
+    """Tokens of a training step; a serving step is a program, of which an engine makes others."""
+    known = row.outcome.prediction
+    is_served = row.result.row(row.name).experiment.served is not None
+    return None if is_served else known and known.tokens_per_s_per_chip
+
+
 def _causal(row: StrategyRow) -> float | None:
     return None if row.is_unsharded else mfu_of(row.outcome, causal=True)
 
@@ -261,10 +268,7 @@ STRATEGIES = Sheet[StrategyRow](
         size("Sent per device", _of_program(sent), "document"),
         number("Chip-seconds", lambda row: row.cost.chip_seconds),
         Column("Cost", lambda row: row.cost.money_per_step, money_text),
-        number(
-            "Tokens/s per chip",
-            lambda row: row.outcome.prediction and row.outcome.prediction.tokens_per_s_per_chip,
-        ),
+        number("Tokens/s per chip", _tokens),
         Column("Causal MFU", _causal, share_text),
         Column(
             "MFU",

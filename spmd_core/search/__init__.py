@@ -40,7 +40,14 @@ from spmd_core.search.question import (
     without_options,
 )
 from spmd_core.search.ranking import SAME, Ranked, price_per_billion, score
-from spmd_core.search.serving import CompiledDecode, ServingAnswer, ServingRow, serve, with_compiled
+from spmd_core.search.serving import (
+    CompiledDecode,
+    ServingAnswer,
+    ServingRow,
+    missed,
+    serve,
+    with_compiled,
+)
 from spmd_core.search.serving_apart import Split, splits
 from spmd_core.search.serving_frontier import CurvePoint, ServingCurve, frontier, serving_curves
 from spmd_core.search.serving_question import SERVING_FORM, ServingQuestion, read_serving
@@ -96,6 +103,7 @@ __all__ = [
     "generations",
     "link",
     "meshes",
+    "missed",
     "models",
     "named_meshes",
     "over_limit",

@@ -276,7 +276,7 @@ def fields_of_step(step: ServedStep) -> dict[str, Any]:
 
 SERVING_STEP = Workload(
     name=STEP,
-    title="Serving step",
+    title="XLA's program of a serving step",
     kind="serving",
     formula="the next token of each request, from new tokens and the cache of earlier ones",
     dims=("requests", "slots", "chunk"),

@@ -3,6 +3,9 @@
 from bench.values import comparison, result, strategy
 from spmd_core.answers import strategies_table
 from spmd_core.answers.measuring import hosts_table, measuring_table
+from spmd_core.experiment import step_experiment
+from spmd_core.plan import ServedPlan
+from spmd_core.terms import experiment_words
 from tests.answers import records
 
 
@@ -95,3 +98,18 @@ def test_each_host_of_several_has_its_own_time():
     assert [(each["Host"], each["Process"]) for each in frame] == [("a", "0"), ("b", "1")]
     assert frame[1]["Its median per call"] == "30 µs"
     assert not hosts_table(result({"single": one})).rows
+
+
+def test_a_program_of_a_serving_step_is_named_so_and_has_no_rate_that_an_engine_would_have():
+    plan = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=(("tensor", 4),))
+    step = step_experiment(plan, 64, 2048)
+    prediction = {
+        "fits": True,
+        "memory_bytes": {"peak": 3, "capacity": 9, "code": 0},
+        "predicted_s": {"low": 1e-3, "estimate": 2e-3, "high": 3e-3},
+        "tokens_per_s_per_chip": 858.0,
+    }
+    each = {"status": "ok", "prediction": prediction}
+    assert experiment_words(step).startswith("XLA's program of a serving step")
+    (row,) = times(result({"auto": each}, experiment=step))
+    assert "Tokens/s per chip" not in row

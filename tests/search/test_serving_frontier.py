@@ -6,6 +6,7 @@ import pytest
 
 from spmd_core.answers import (
     beaten_words,
+    beside_words,
     better_point,
     enough_chips,
     enough_words,
@@ -15,6 +16,7 @@ from spmd_core.answers import (
     serving_json,
     serving_rivals,
     serving_sure,
+    waiting_rival,
 )
 from spmd_core.base import number_text, seconds_text
 from spmd_core.search import (
@@ -208,3 +210,64 @@ def test_where_no_sharding_holds_a_request_more_chips_that_do_are_named(model, c
     count = held.best.plan.topology.chips
     assert enough_words(held).startswith(f"Fits on {count} {chips.partition(':')[0]}: ")
     assert enough_chips(held) is None
+
+
+@pytest.mark.parametrize(
+    ("chips", "concurrency"), [("v6e:8", "256"), ("v6e:..16", "256"), ("v6e:8", "64"), ("v6e:4", "200")]
+)  # fmt: skip
+def test_a_row_that_makes_more_while_requests_wait_stands_beside_one_that_holds_them(
+    chips, concurrency
+):
+    answer = answer_to(chips=chips, concurrency=concurrency)
+    lead, beside = answer.lead, waiting_rival(answer)
+    more = [row for row in answer.rows if row.served and row.per_chip > 1.01 * lead.per_chip]
+    headlines = [serving_headline(answer, is_figured) for is_figured in (True, False)]
+    assert (beside is not None) is bool(more and not lead.served.waiting)
+    assert all((f"where all {concurrency} run" in each) is bool(beside) for each in headlines)
+    assert max(len(each.split()) for each in headlines) <= 20
+    if beside:
+        assert beside.per_chip == max(row.per_chip for row in more)
+        wait, first = (
+            f"{beside.served.waiting} of {concurrency}",
+            seconds_text(beside.served.ttft_s),
+        )
+        words = beside_words(answer)
+        assert words.startswith(f"8 v6e, {served_mesh(beside)}: 33% more while {wait} wait")
+        assert first in words and len(words.split()) <= 20
+        assert not any(
+            f"{served_mesh(beside)} is not counted" in each for each in serving_sure(answer)
+        )
+    else:
+        assert beside_words(answer) == ""
+
+
+def test_a_limit_or_a_rate_has_none_beside_it_that_lets_requests_wait():
+    for form in ({"tpot": "60ms"}, {"rate": "1"}):
+        answer = answer_to(chips="v6e:8", concurrency="256", **form)
+        assert answer.best and waiting_rival(answer) is None
+
+
+@pytest.mark.parametrize("tpot", ["20ms", "16ms", "40ms"])
+def test_what_a_limit_costs_in_tokens_is_a_sentence(tpot):
+    answer = answer_to(tpot=tpot)
+    free, kept = answer_to().best, answer.best
+    words = beside_words(answer)
+    assert bool(words) is (free.per_chip > kept.per_chip)
+    if words:
+        lost = f"Keeping {seconds_text(answer.question.tpot_s)} each costs "
+        assert words.startswith(f"{lost}{1 - kept.per_chip / free.per_chip:.0%} of the tokens")
+        assert f"{served_mesh(free)} makes {number_text(free.per_chip)} tokens/s" in words
+
+
+def test_where_no_point_keeps_the_limits_the_nearest_of_any_load_is_named():
+    answer = answer_to(tpot="1ms")
+    front = frontier(serving_curves(answer))
+    (_, point) = min(front, key=lambda each: each[1].row.served.tpot_s)
+    words = beaten_words(answer, None, front)
+    assert point.row.served.tpot_s < answer.lead.served.tpot_s
+    assert words.startswith(
+        "No point on these curves keeps the limits: nearest with 1 at once, 16 v6e"
+    )
+    assert words.endswith(
+        f"{served_mesh(point.row)}, {seconds_text(point.row.served.tpot_s)}/token."
+    )

@@ -12,6 +12,7 @@ from spmd_core.answers import (
     SERVING_LOADS,
     SPLITS,
     apart_headline,
+    beside_words,
     kept_serving,
     kinds_table,
     served_points_headline,
@@ -165,7 +166,7 @@ def _with_compiled(answer: ServingAnswer, count: int, timeout_s: float) -> Servi
 
 
 def _lines(answer: ServingAnswer) -> list[str]:
-    lines, lead = [serving_headline(answer)], answer.lead
+    lines, lead = [*filter(None, (serving_headline(answer), beside_words(answer)))], answer.lead
     if lead and lead.served:
         figures = [
             (each.title, each.value, each.more)

@@ -81,7 +81,7 @@ def draw(
         return
     better = better_point(answer, front, answered)
     with above, st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(plain(beaten_words(answer, better)), width="content")
+        st.markdown(plain(beaten_words(answer, better, front)), width="content")
         if better and answer.question.load.rate is None:
             count = better.concurrency
             st.button(f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,))

@@ -12,9 +12,11 @@ from spmd_core.answers import (
     SPLITS,
     Figure,
     apart_headline,
+    beside_words,
     chosen_for,
     compiled_steps,
     copies_figure,
+    engine_words,
     enough_chips,
     enough_words,
     kinds_table,
@@ -26,6 +28,7 @@ from spmd_core.answers import (
     serving_rivals,
     serving_sure,
     serving_table,
+    waiting_rival,
     why_not_served,
 )
 from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text, span_text
@@ -175,7 +178,7 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     answer = with_steps(answer, points, [each.numbers for each in outcomes])
     both = zip(steps, outcomes, strict=True)
     failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
-    if lines := (*compiled_steps(answer), *failed):
+    if lines := [each for each in (engine_words(answer), *compiled_steps(answer), *failed) if each]:
         _points_of(lines)
     return answer
 
@@ -221,6 +224,10 @@ def _headline(answer: ServingAnswer) -> None:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
         if unsure := not_settled_words(len(serving_rivals(answer))):
             st.badge(plain(unsure), color="orange")
+    if waiting_rival(answer):  # as large as the answer, which makes less
+        st.subheader(plain(beside_words(answer)), anchor=False)
+    elif cost := beside_words(answer):
+        st.markdown(plain(cost))
     with cards.how_sure(badges):
         _points_of((*serving_sure(answer), *serving_assumptions(lead)))
     chips, _, token, made, binds = serving_figures(lead, answer.question.load)
@@ -243,7 +250,7 @@ def _headline(answer: ServingAnswer) -> None:
             first,
             memory,
         ],
-        [*_of(answer.question, lead, pool.cache - used), Figure("On", chips.more), binds],
+        [*_of(answer, lead, pool.cache - used), Figure("On", chips.more), binds],
     )
 
 
@@ -276,10 +283,12 @@ def _way_out(held: ServingAnswer, label: str, key: str, name: str, text: str) ->
     )
 
 
-def _of(question: ServingQuestion, lead: ServingRow, free: float) -> Iterator[Figure]:
+def _of(answer: ServingAnswer, lead: ServingRow, free: float) -> Iterator[Figure]:
     """Yields what the figures of the best sharding are of."""
-    if question.tpot_s or question.ttft_s:  # without limits the headline names what is ranked by
-        yield chosen_for(question)
+    if (
+        answer.question.tpot_s or answer.question.ttft_s
+    ):  # without limits the headline names what is ranked by
+        yield chosen_for(answer)
     yield Figure("Tokens/s of all chips", number_text(lead.per_chip * lead.chips))
     yield copies_figure(lead.plan)
     yield Figure("Free for cache", bytes_text(max(0, round(free))))
@@ -320,8 +329,9 @@ def _loads(answer: ServingAnswer) -> None:
     titles = {"Tokens/s per chip": "b", "Time per token": "small", "Best sharding": "small"}
     if len(meshes) == 1:
         del titles["Best sharding"]
+    assert answer.lead
     best = f": {meshes[0]} is best for each" if len(meshes) == 1 else ""
-    st.subheader(f"Other loads on these chips{plain(best)}", anchor=False)
+    st.subheader(plain(f"Other loads on {served_chips(answer.lead.plan)}{best}"), anchor=False)
     served = [row.served for _, row in answer.by_load]
     loads["Cell"] = [
         f"<em>{each.running:,} run, {each.waiting:,} wait</em>" if each and each.waiting else ""

@@ -8,8 +8,10 @@ import pytest
 
 from spmd_core.answers import (
     beaten_words,
+    beside_words,
     better_point,
     compiled_steps,
+    engine_words,
     served_mesh,
     served_points_headline,
     serving_assumptions,
@@ -17,7 +19,14 @@ from spmd_core.answers import (
     serving_table,
 )
 from spmd_core.base import bytes_text, number_text, seconds_text, span_text
-from spmd_core.search import frontier, read_serving, serve, serving_curves
+from spmd_core.search import (
+    CompiledDecode,
+    frontier,
+    read_serving,
+    serve,
+    serving_curves,
+    with_compiled,
+)
 from spmd_core.sweeps import decode_points, served_points, with_steps
 from spmd_core.sweeps.curves import Numbers
 from spmd_lab.ui.serving import served as served_screen
@@ -285,6 +294,14 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
     for step, said in zip(compiled, compiled_steps(changed), strict=True):
         assert f"9 s compiled, {seconds_text(step.estimate)} estimated" in said
     assert with_steps(found, points, [None] * 3) is found and compiled_steps(found) == ()
+    assert engine_words(found) == "" and changed.lead.compiled is None
+    (first, *_) = decode_points(found, 1)
+    slower = with_compiled(found, {first: CompiledDecode(0.0202, 0.02, 1, True)})
+    takes = seconds_text(slower.lead.served.step.seconds)
+    assert slower.lead.plan == first and engine_words(slower) == (
+        f"The decode step of {takes} is an engine's, which reads its cache in pages: 1.01 times its "
+        "estimate, as XLA's program with a contiguous cache is."
+    )
 
 
 def test_a_compiled_step_is_in_a_sweep_of_the_same_case_too(data_folder, monkeypatch):
@@ -339,6 +356,7 @@ def test_where_no_number_of_chips_helps_a_press_takes_narrower_weights(data_fold
 
 def test_loads_say_how_many_requests_wait(data_folder):
     screen = opened("predict", show="serving")
+    assert any(each.value.startswith("Other loads on 4 v6e") for each in screen.subheader)
     loads = [(load, row.served) for load, row in answer().by_load if row.served]
     waits = [served.waiting for _, served in loads]
     (cells,) = (
@@ -400,3 +418,10 @@ def test_where_nothing_holds_the_weights_a_press_serves_on_chips_that_do(data_fo
     assert not screen.exception and "Nothing here holds" not in "".join(
         each.value for each in screen.subheader
     )
+
+
+def test_what_makes_more_than_the_answer_is_as_large_as_the_answer(data_folder):
+    asked = {"model": "qwen3-32b", "chips": "v6e:8", "concurrency": "256"}
+    screen, beside = opened("predict", show="serving", **asked), beside_words(answer(**asked))
+    assert beside and "where all 256 run" in headline(screen)
+    assert plain(beside) in [plain(each.value) for each in screen.subheader]

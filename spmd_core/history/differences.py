@@ -237,31 +237,32 @@ _MOST_NAMED = 3
 
 
 def work_words(
-    pair: Between,
+    runs: Sequence[str],
     names: Mapping[str, str],
     seconds: Mapping[str, float | None],
     beside: Mapping[str, Sequence[str]],
-    differences: Mapping[str, tuple[str, str]],
+    differences: Mapping[str, Sequence[str]],
 ) -> str:
-    """Returns a sentence of two runs that compute different things: what differs, then both times no
-    verdict: `Different work (rows 64 against 8192). A: 1 ms; B: 9 ms.`
+    """Returns a sentence of runs that compute other things than the last, the baseline: what differs,
+    where it is alike in all, then the times, no verdict: `Different work (rows 64 against 8192). A: 1 ms;
+    B: 9 ms.`
 
     Args:
       beside: what stands beside the time of each run, such as its rate.
-      differences: the texts of the run and of the baseline, by label.
+      differences: the texts of the runs, the baseline's last, by label.
     """
     named = [
-        f"{label.removeprefix('size of ')} {one} against {other}"
-        for label, (one, other) in differences.items()
+        f"{label.removeprefix('size of ')} {texts[0]} against {texts[-1]}"
+        for label, texts in differences.items()
         if label in _OF_WORK or (label.startswith("size of ") and "workload" not in differences)
-        if NOT_THERE not in (one, other)
-        if not (one in names[pair.run] and other in names[pair.baseline])
+        if NOT_THERE not in texts and len({*texts[:-1]}) == 1
+        if not all(text in names[run] for run, text in zip(runs, texts, strict=True))
     ]
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     what = f" ({', '.join(named[:_MOST_NAMED])}{more})" if named else ""
     times = (
         ", ".join([f"{names[run]}: {seconds_text(time)}", *beside.get(run, ())])
-        for run in (pair.run, pair.baseline)
+        for run in runs
         if (time := seconds.get(run)) is not None
     )
     return f"Different work{what}. {'; '.join(times)}."

@@ -84,14 +84,13 @@ def comparison_document(compared: Compared) -> Document:
 
 
 def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
-    """How each run compares with the baseline, and whether their programs are the same; runs without
-    a time are named. `has_badge`: beside a badge of the times' evidence.
+    """How each run compares with the baseline, those of other work in one sentence after the others,
+    and whether their programs are the same; runs without a time are named. `has_badge`: beside a badge
+    of the times' evidence.
     """
     titles = {each.run: title for each in compared.subjects if (title := _row_title(each))}
     listed = [
-        _other_work_words(compared, each)
-        if each.why_none == OTHER_WORK
-        else between_words(
+        between_words(
             each,
             compared.names,
             _seconds_of(compared, each),
@@ -99,7 +98,10 @@ def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
             has_badge,
         )
         for each in compared.answers
+        if each.why_none != OTHER_WORK
     ]
+    if others := [each for each in compared.answers if each.why_none == OTHER_WORK]:
+        listed.append(_other_work_words(compared, others))
     timeless = [each.letter for each in compared.subjects if each.fastest is None]
     listed += [f"{letter} has no time to compare." for letter in timeless]
     return listed + list(programs_words(compared.programs, compared.names[compared.baseline.run]))
@@ -109,25 +111,28 @@ def _row_title(each: Subject) -> str:
     return row_title(each.result, each.fastest) if each.result and each.fastest else ""
 
 
-def _other_work_words(compared: Compared, pair: Between) -> str:
-    seconds_of = _seconds_of(compared, pair)
+def _other_work_words(compared: Compared, pairs: Sequence[Between]) -> str:
+    runs = [*(each.run for each in pairs), compared.baseline.run]
+    seconds_of = {run: time for pair in pairs for run, time in _seconds_of(compared, pair).items()}
     at = {each.run: number for number, each in enumerate(compared.subjects)}
-    both = [compared.subjects[at[run]] for run in (pair.run, pair.baseline)]
+    of = [compared.subjects[at[run]] for run in runs]
     beside = {
         each.run: [words]
-        for each in both
+        for each in of
         if (time_s := seconds_of[each.run]) and (words := _rate_words(each, time_s))
     }
     differences = {
-        label: (texts[at[pair.run]], texts[at[pair.baseline]])
-        for label, texts in compared.differences
-        if texts[at[pair.run]] != texts[at[pair.baseline]]
+        label: texts
+        for label, every in compared.differences
+        if len({*(texts := [every[at[run]] for run in runs])}) > 1
     }
     names = dict(compared.names)
-    titles = {each.run: title for each in both if (title := _row_title(each))}
+    titles = {each.run: title for each in of if (title := _row_title(each))}
     if len(set(titles.values())) > 1:  # the fastest of each
         names |= {run: f"{names[run]} ({title})" for run, title in titles.items()}
-    return work_words(pair, names, seconds_of, beside, differences)
+    if any(each.why_none != OTHER_WORK for each in compared.answers):  # a sentence has its time
+        seconds_of.pop(compared.baseline.run, None)
+    return work_words(runs, names, seconds_of, beside, differences)
 
 
 def _rate_words(each: Subject, time_s: float) -> str:

@@ -235,6 +235,29 @@ def test_different_work_is_named_first_and_has_times_and_rates_but_no_verdict(ch
     assert against_words(pair) == pair.why_none == "of different work"
 
 
+@pytest.mark.parametrize(
+    "others", [({"workload": "mlp"},) * 2, ({"workload": "mlp"}, {"dtype": "bfloat16"})]
+)
+def test_what_can_be_compared_comes_first_and_different_work_is_named_once(others):
+    base = {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
+    specs = [base, *(base | each for each in others), base | {"sharding": {}}]
+    subjects = []
+    for at, spec in enumerate(specs):
+        spec = spec | ({"sharding": {}} if spec["workload"] == "mlp" else {})
+        found = result(
+            {"auto": strategy(1e-3 * (at + 1))}, run="abcd"[at], experiment=parse_experiment(spec)
+        )
+        of = (found.experiment, NOON, NOON, {"auto": 1e-3 * (at + 1)}, "auto", False, None)
+        subjects.append(Subject(RunSummary("abcd"[at], "succeeded", *of), found))
+    compared = compare_runs(subjects)
+    first, *more = verdict_sentences(compared)
+    assert "faster" in first and "Different work" not in first
+    (other,) = [each for each in more if "Different work" in each]
+    assert all(f"{at + 1} ms" in other for at in (1, 2)) and "4 ms" not in other
+    is_same = len({*map(str, others)}) == 1
+    assert ("(workload " in other) is is_same
+
+
 @pytest.mark.parametrize(("factor", "is_over"), [(0.5, False), (2.0, True)])
 def test_a_rate_above_the_peak_of_its_chips_is_named_an_error(factor, is_over):
     subjects = []

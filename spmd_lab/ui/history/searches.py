@@ -71,9 +71,8 @@ def listed(is_open: bool, runs: int) -> None:
 
 def _counted(searches: int, runs: int) -> str:
     many = "or more run" if runs >= days.MOST_LISTED else "run"
-    if not searches:
-        return f"{numbered(runs, many)} of searches, remedies and traces"
-    return numbered(searches, "search") + f" with {numbered(runs, many)}" * bool(runs)
+    of_runs = f"{numbered(runs, many)} of searches, remedies and traces" * bool(runs)
+    return "; ".join(filter(None, (numbered(searches, "search") * bool(searches), of_runs)))
 
 
 def _switch() -> None:

@@ -103,7 +103,8 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     if is_summed:
         shared(compared, others)
         links(compared)
-        if not is_other_work and (best := ordered[0].result):
+        is_judged = any(each.verdict for each in compared.answers)
+        if not is_other_work and is_judged and (best := ordered[0].result):
             next_step.draw(best, above=st.container(), than=compared.names[ordered[0].run])
     for each in ordered:
         reasons(each.summary, each.result)
@@ -277,10 +278,10 @@ def _steps(
 ) -> None:
     most, other, words_ = differs(steps, lambda row, axis: exposed_words(subjects[row], axis))
     terms = _differences(steps, most, other) if words_ and is_summed else []
-    first = next(iter(steps))
-    steps = {name: steps[name] for name in dict.fromkeys((first, other or first, *steps))}
     sums = [sum(parts(step).values()) for step in steps.values()]
     is_drawn = bool(terms) and has_room(sums)
+    if is_drawn:  # differences lead from the first row to the second
+        steps = {name: steps[name] for name in dict.fromkeys((next(iter(steps)), other, *steps))}
     pictures = {
         name: glimpse.address(glimpse.svg(subjects[name].summary.experiment)) for name in steps
     }

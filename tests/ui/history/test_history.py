@@ -12,14 +12,16 @@ from spmd_core.__main__ import main
 from spmd_core.base import span_text
 from spmd_core.experiment import parse_experiment
 from spmd_core.experiment.link import decode
+from spmd_core.facts import Estimate
 from spmd_core.lab.store.store import Store
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import SHARDING
 from spmd_lab.ui import cards
 from spmd_lab.ui.history import listing
 from spmd_lab.ui.history.days import day_of
+from spmd_lab.ui.history.searches import _counted
 from tests.ui import opened as screen_opened, said
-from tests.ui.predictions import MODEL, predicted, store
+from tests.ui.predictions import MODEL, predicted, prediction, store
 
 MEASURED, FIRST, SECOND, FAILED = (
     "20260101-000000-aaaaaa",
@@ -317,6 +319,8 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
     place.close()
     screen = opened()
     assert [each.label for each in screen.expander] == ["1 run of searches, remedies and traces"]
+    assert _counted(1, 172) == "1 search; 172 runs of searches, remedies and traces"
+    assert _counted(2, 0) == "2 searches"
     before = len(listed(screen))
     screen.text_input[0].set_value("eeeeee").run()  # a filter that only a search's run fits
     assert "Only runs of searches, remedies and traces are here" in said(screen)
@@ -363,3 +367,31 @@ def test_going_back_shows_what_the_address_names(opened):
     screen.run()
     assert f"run {FIRST}" in said(screen)
     assert screen.query_params["runs"] in (FIRST, [FIRST])
+
+
+def test_a_measured_run_beside_a_predicted_one_has_no_next_step_that_answers_neither(
+    opened, data_folder
+):
+    experiment = predicted(run=FIRST).experiment
+    timed = result({"auto": strategy(1e-2)}, run="20260101-000007-aaaaab", experiment=experiment)
+    store(data_folder, timed)
+    screen = opened(FIRST, timed.run)
+    assert "one was measured, and the other only predicted" in said(screen)
+    assert not [each for each in screen.button if each.label.startswith("Try ")]
+    assert not [each for each in screen.get("page_link") if "Try " in each.proto.label]
+
+
+def test_charts_of_different_work_have_the_runs_in_the_order_of_the_table(opened, data_folder):
+    runs = [f"20260101-00000{at}-aaaaa{at}" for at in (6, 7, 8)]
+    for at, (run, model) in enumerate(zip(runs, ("16", "8", "32"), strict=True)):
+        seconds = (at + 1) * 1e-3  # of the last one most exceeds the first
+        of = {"shares_s": {"matmul": seconds}, "predicted_s": Estimate.model_validate(
+            {"low": seconds, "estimate": seconds, "high": seconds}
+        )}  # fmt: skip
+        each = prediction().model_copy(update=of)
+        varied = MODEL.vary(options={"model": f"scaled:{model}"})
+        store(data_folder, predicted(varied, run=run, auto=each))
+    screen = opened(*runs)
+    table = [row[""].replace("\\", "") for row in screen.table[0].value.to_dict("records")]
+    spec = json.loads(screen.get("vega_lite_chart")[0].proto.spec)
+    assert spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == table

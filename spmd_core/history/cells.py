@@ -137,7 +137,9 @@ _COLUMNS: Mapping[str, Callable[[Experiment], str]] = {
     "dtype": dtype_words,
     "Mesh": lambda each: mesh_words(each.mesh),
     "Sharding": lambda experiment: (
-        sharding_words(experiment) if experiment.dims and not experiment.plan else ""
+        sharding_words(experiment)
+        if experiment.dims and not experiment.plan and not experiment.served
+        else ""
     ),
     "Target": lambda each: each.target,
 }

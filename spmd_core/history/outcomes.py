@@ -9,7 +9,14 @@ from spmd_core.experiment import Experiment, layout_of
 from spmd_core.history.cells import fastest_words
 from spmd_core.results import Result
 from spmd_core.runs import RunSummary
-from spmd_core.terms import layout_headline, listed, outcome_words, row_title, sweep_words
+from spmd_core.terms import (
+    layout_headline,
+    listed,
+    outcome_words,
+    row_title,
+    sweep_words,
+    title,
+)
 from spmd_core.words import (
     RANGE,
     SHARDING,
@@ -112,7 +119,13 @@ def outcome(summary: RunSummary, came: Came | None) -> Judged:
         return came.judged
     ended = evidence_of(summary)[1]
     is_good = ended in ("", "Measured", "Predicted", "Succeeded") or summary.state != "succeeded"
-    return summary.state if is_good else "cannot tell", ended, ""
+    timed = {name: each for name, each in summary.medians_s.items() if each}
+    of_times = ""
+    if timed and summary.fastest is None and summary.state == "succeeded":
+        least = min(timed, key=lambda name: timed[name])
+        whose = f" ({title(least)})" * (len(timed) > 1)
+        of_times = f"{seconds_text(timed[least])}{whose}, values wrong or not checked"
+    return summary.state if is_good else "cannot tell", ended, of_times
 
 
 def evidence_of(summary: RunSummary) -> tuple[str, str]:

@@ -53,7 +53,8 @@ def experiment_words(experiment: Experiment) -> str:
         return ", ".join([*_of_program(program, experiment), where, *_chosen(experiment)])
     sizes = " ".join(f"{dim}={size}" for dim, size in experiment.dims)
     words = [workload_title(experiment.workload), sizes, dtype_words(experiment)]
-    return ", ".join([*words, sharding_words(experiment), where, *_chosen(experiment)])
+    sharded = [] if experiment.served else [sharding_words(experiment)]  # by its plan
+    return ", ".join([*words, *sharded, where, *_chosen(experiment)])
 
 
 def _of_program(program: Program, experiment: Experiment) -> Iterator[str]:

@@ -292,6 +292,8 @@ def computed_words(experiment: Experiment) -> str:
     recipe, name = recipe_of(experiment), shape_words(experiment)["Workload"]
     if recipe and experiment.what.is_small_program:
         return recipe.title
+    if step := experiment.served:
+        return f"{step.plan.model}, {name} of {numbered(step.requests, 'request')}"
     with suppress(RequestError):  # a program that was never held here
         name = experiment.exported.described.name if experiment.exported else name
     return f"{name} {sizes}".strip()

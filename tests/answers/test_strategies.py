@@ -4,6 +4,7 @@ from bench.values import comparison, result, strategy
 from spmd_core.answers import strategies_table
 from spmd_core.answers.measuring import hosts_table, measuring_table
 from spmd_core.experiment import step_experiment
+from spmd_core.history import shape_words
 from spmd_core.plan import ServedPlan
 from spmd_core.terms import experiment_words
 from tests.answers import records
@@ -111,5 +112,6 @@ def test_a_program_of_a_serving_step_is_named_so_and_has_no_rate_that_an_engine_
     }
     each = {"status": "ok", "prediction": prediction}
     assert experiment_words(step).startswith("XLA's program of a serving step")
+    assert "replicated" not in experiment_words(step) + str(shape_words(step)), "by its plan"
     (row,) = times(result({"auto": each}, experiment=step))
     assert "Tokens/s per chip" not in row

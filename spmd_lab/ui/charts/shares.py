@@ -110,17 +110,19 @@ def shares_chart(
     times = {row: each.predicted_s for row, each in rows.items() if each.predicted_s}
     named = {row: parts(prediction) for row, prediction in rows.items()}
     if len(rows) == 1:
-        return parts_chart(named)
+        return parts_chart(_without_thin(named, _SEEN))
     return parts_chart(_without_thin(named), times, pictures, steps)
 
 
-def _without_thin(rows: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
-    """Returns rows in which parts that are thin in each are one."""
+def _without_thin(
+    rows: Mapping[str, Mapping[str, float]], least: float = _NAMED_FROM
+) -> Mapping[str, Mapping[str, float]]:
+    """Returns rows in which parts that are thin in each are one, which a legend names."""
     seen = {
         part
         for seconds in rows.values()
         for part, each in seconds.items()
-        if each > _NAMED_FROM * sum(seconds.values())
+        if each > least * sum(seconds.values())
     }
     return {
         row: sums_by_key((part if part in seen else _OTHER, each) for part, each in seconds.items())

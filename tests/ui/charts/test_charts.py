@@ -2,6 +2,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
+from spmd_core.facts import Estimate
 from spmd_core.results import Point
 from spmd_lab.ui.charts import bandwidth, shares
 from spmd_lab.ui.charts.by_strategy import (
@@ -11,6 +12,7 @@ from spmd_lab.ui.charts.by_strategy import (
     side_by_side_chart,
 )
 from spmd_lab.ui.charts.times import times_alt, times_chart
+from tests.ui.predictions import prediction
 
 
 def rows(chart, mark):
@@ -235,3 +237,11 @@ def test_a_part_that_the_eye_sees_in_one_bar_alone_is_in_the_legend():
     }
     legend = shares.parts_chart(bars)["layer"][0]["encoding"]["color"]["legend"]
     assert sorted(legend["values"]) == ["exposed over data", "matmul"]
+
+
+def test_each_piece_of_the_bar_of_one_step_is_in_the_legend():
+    seconds = {"matmul": 0.9, "memory": 0.0982, "exposed": 0.0018}
+    of = {"predicted_s": Estimate(low=1, estimate=1, high=1), "shares_s": seconds}
+    (bars, *_) = shares.shares_chart({"auto": prediction().model_copy(update=of)})["layer"]
+    drawn = {row["part"] for row in bars["data"]["values"]}
+    assert len(drawn) == 3 and drawn == {*bars["encoding"]["color"]["legend"]["values"]}

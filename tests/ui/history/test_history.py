@@ -10,10 +10,11 @@ import pytest
 from bench.values import comparison, result, strategy
 from spmd_core.__main__ import main
 from spmd_core.base import span_text
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment import parse_experiment, step_experiment
 from spmd_core.experiment.link import decode
 from spmd_core.facts import Estimate
 from spmd_core.lab.store.store import Store
+from spmd_core.plan import ServedPlan
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import SHARDING
 from spmd_lab.ui import cards
@@ -348,7 +349,7 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     assert verdicts == {
         SECOND: "Fits, compute-bound",
         FIRST: "Fits, compute-bound",
-        MEASURED: "Measured, not ranked",
+        MEASURED: "Measured, not ranked, 10 µs, values wrong or not checked",
     }
     assert len({*frame}) > 10
     assert any(each.label == "Export CSV" for each in screen.get("download_button"))
@@ -395,3 +396,21 @@ def test_charts_of_different_work_have_the_runs_in_the_order_of_the_table(opened
     table = [row[""].replace("\\", "") for row in screen.table[0].value.to_dict("records")]
     spec = json.loads(screen.get("vega_lite_chart")[0].proto.spec)
     assert spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == table
+
+
+def test_a_program_of_a_serving_step_is_called_by_its_model_and_requests():
+    plan = ServedPlan(model="qwen3-8b", target="tpu:v6e:2x2", mesh=(("tensor", 4),))
+    words = cards.short_words(step_experiment(plan, 64, 2048))
+    assert words.startswith("qwen3-8b, XLA's program of a serving step of 64 requests")
+    assert "replicated" not in words
+
+
+def test_a_run_that_is_not_ranked_has_its_time_and_why(opened, lab):
+    (run,) = lab.history(runs=[MEASURED])
+    assert cards.outcome(run)[1:] == (
+        "Measured, not ranked",
+        "10 µs, values wrong or not checked",
+    )
+    assert "10 µs, values wrong or not checked" in cards.card_lines(run).replace("\\", "").replace(
+        "\u00a0", " "
+    )

@@ -106,6 +106,7 @@ class Candidate:
     fits: Fits = "yes"
     bound_s: float | None = None
     parts: tuple[tuple[str, float], ...] = ()  # seconds by kind: of a formula, or as compiled
+    shares: tuple[tuple[str, float], ...] = ()  # as compiled, beside the parts of an estimate
     step: TrainingStep | None = field(default=None, repr=False)
     point: Runnable | None = field(default=None, repr=False)  # what it is, of an array program
     run: str | None = None
@@ -131,6 +132,15 @@ class Candidate:
     def is_ranked(self) -> bool:
         """Whether it has a time."""
         return self.stage in ("estimated", "compiled", "measured") and self.seconds is not None
+
+    @property
+    def compiled_parts(self) -> tuple[tuple[str, float], ...]:
+        """The seconds of its compiled program by kind; () where it was not compiled, and of a search
+        that did not keep them.
+        """
+        if self.stage != "compiled":
+            return ()
+        return self.parts if self.step else self.shares
 
     @property
     def seconds(self) -> float | None:

@@ -1,5 +1,6 @@
 """The candidates of an exported program: meshes of its axes, the standard shardings, and its rules."""
 
+import json
 import math
 import re
 
@@ -7,9 +8,14 @@ import jax
 import pytest
 
 from bench.exported import sgd_step, written
+from spmd_core.facts import Estimate, PredictedMemory, Prediction
 from spmd_core.machine import get_topology
+from spmd_core.results import StrategyResult
 from spmd_core.search import ProgramSpace, read_array_question, rules_text
 from spmd_core.surveys import called_words
+from spmd_core.surveys.search import beats, time_parts
+from spmd_core.trials.searching import outcomes
+from spmd_core.words import parts
 from spmd_core.workloads import programs
 
 
@@ -90,3 +96,31 @@ def test_an_estimate_has_the_programs_products_and_names_a_spec_as_code(found):
     named = [called_words(each) for each in estimated if "P(" in each.name]
     assert named and all(re.search(r" P\((\S+, )*\S+\)", each) for each in named)
     assert not [each for each in map(called_words, estimated) if re.search(",,|as, exp", each)]
+
+
+def test_the_time_of_a_compiled_candidate_is_split_as_its_card_splits_it(found):
+    first, second = [each for each in found if each.stage == "estimated"][:2]
+    assert first.parts and not time_parts(first), "a formula orders candidates, and splits no time"
+    memory, span = PredictedMemory(peak=2**30, capacity=2**34), Estimate(low=1, estimate=4, high=8)
+    prediction = Prediction(
+        fits=True,
+        memory_bytes=memory,
+        predicted_s=span,
+        shares_s={"matmul": 2.0, "memory": 1.5, "wait: copy": 0.5},
+    )
+    outcome = StrategyResult(status="ok", prediction=prediction)
+    one = outcomes._one(first, "run", outcome)
+    split = {name: seconds / 4 for name, seconds in parts(prediction).items()}
+    assert time_parts(one) == pytest.approx(split)
+    assert one.parts == first.parts, "by which later estimates are scaled"
+    again = outcomes.restored(first, json.loads(json.dumps(outcomes.to_stored(one))))
+    assert time_parts(again) == pytest.approx(split)
+    slow = prediction.model_copy(
+        update={
+            "predicted_s": Estimate(low=9, estimate=12, high=16),
+            "shares_s": {"matmul": 2.0, "memory": 9.5, "wait: copy": 0.5},
+        }
+    )
+    other = outcomes._one(second, "run", outcome.model_copy(update={"prediction": slow}))
+    assert "8 s less HBM-bound operations" in beats(one, other)
+    assert "by the formula" not in beats(one, other), "both were compiled"

@@ -63,9 +63,10 @@ def compared(one: Candidate, other: Candidate) -> Difference:
     if one.seconds is None or other.seconds is None:
         raise ValueError(f"{(one if one.seconds is None else other).name} has no time")
     scale = one.tokens / other.tokens
-    is_compiled = one.stage == other.stage == "compiled" and bool(one.parts and other.parts)
+    is_compiled = _are_compiled(one, other)
     mine, theirs = (
-        dict(each.parts) if is_compiled else _estimated_parts(each) for each in (one, other)
+        dict(each.compiled_parts) if is_compiled else _estimated_parts(each)
+        for each in (one, other)
     )
     first, second = one.seconds, other.seconds
     deltas = {
@@ -84,16 +85,20 @@ def compared(one: Candidate, other: Candidate) -> Difference:
     )
 
 
+def _are_compiled(*listed: Candidate) -> bool:
+    return all(each.compiled_parts for each in listed)
+
+
 def _estimated_parts(each: Candidate) -> Mapping[str, float]:
     return dict(each.parts) if each.step is None else estimate_step(each.step.plan).shares_s
 
 
 def time_parts(each: Candidate) -> dict[str, float]:
-    """Returns the share of its time by what a reader calls each part: as compiled, else by the estimate;
-    empty where neither is known.
+    """Returns the share of its time by what a reader calls each part: as compiled, else by the estimate
+    of a training step; empty of others, whose formula orders candidates and splits no time.
     """
-    is_known = each.stage == "compiled" and each.parts
-    parts = predictions.by_words(dict(each.parts) if is_known else _estimated_parts(each))
+    known = dict(each.compiled_parts)
+    parts = predictions.by_words(known or (_estimated_parts(each) if each.step else {}))
     total = sum(parts.values())
     return {name: seconds / total for name, seconds in parts.items() if seconds > 0}
 
@@ -299,7 +304,8 @@ def beats(
         verb = f"{less} {name}, {takes}"
     else:
         verb = _ahead(winner, other, name, difference)
-    times = _times_apart(difference, "" if winner.step else " by the formula")
+    by = "" if winner.step or _are_compiled(winner, other) else " by the formula"
+    times = _times_apart(difference, by)
     held = _memory_apart(difference)
     if times and winner.plan and winner.tokens != other.tokens:
         times[0] = f"for {numbered(winner.plan.batch, 'sequence')} {times[0]}"
@@ -359,15 +365,10 @@ def _times_apart(difference: Difference, by: str) -> list[str]:
         for name, seconds in kinds[:_MOST]
     ]
     explained = sum(seconds for _, seconds in kinds[:_MOST])
-    if explained <= 0:
+    if explained <= 0 or explained < difference.gap_s / 2:  # the reason is another
         return []
     if parts:
         parts[-1] += by
-        if explained < difference.gap_s / 2:
-            parts[-1] += (
-                f" ({seconds_text(explained)} of the {seconds_text(difference.gap_s)} between them;"
-                " the rest is not explained)"
-            )
     return parts
 
 

@@ -87,7 +87,7 @@ def _predicted(candidate: Candidate, run: str, prediction: Prediction) -> Candid
             host_bytes=memory.host,
             fits="no",
         )
-    program = prediction.compile.get(PROGRAM)
+    program, shares = prediction.compile.get(PROGRAM), tuple(prediction.shares_s.items())
     return replace(
         candidate,
         stage="compiled",
@@ -98,7 +98,8 @@ def _predicted(candidate: Candidate, run: str, prediction: Prediction) -> Candid
         host_bytes=memory.host,
         fits="yes",
         fingerprint=str(program) if program else None,
-        parts=tuple(prediction.shares_s.items()) if candidate.step else candidate.parts,
+        parts=shares if candidate.step else candidate.parts,  # which later estimates are scaled by
+        shares=() if candidate.step else shares,
     )
 
 
@@ -114,6 +115,7 @@ def to_stored(candidate: Candidate) -> dict[str, object]:
         "partitioned": candidate.partitioned,
         "constrained": candidate.constrained,
         "parts": candidate.parts if candidate.step or candidate.partitioned else (),
+        "shares": candidate.shares,
     }
 
 
@@ -132,6 +134,7 @@ def restored(candidate: Candidate, stored: dict[str, Any]) -> Candidate:
         interval_s=tuple(interval) if interval else None,
         predicted=Estimate(**predicted) if predicted else candidate.predicted,
         parts=tuple((name, value) for name, value in stored.get("parts") or candidate.parts),
+        shares=tuple((name, value) for name, value in stored.get("shares") or ()),
     )
 
 

@@ -19,7 +19,13 @@ from spmd_core.advice.fixes import (
     specs_words,
     what_if_words,
 )
-from spmd_core.advice.limits import KINDS, checked_words, clean_words, limit_of
+from spmd_core.advice.limits import (
+    KINDS,
+    checked_words,
+    clean_words,
+    limit_of,
+    unchecked_words,
+)
 from spmd_core.advice.nearest import (
     arguments,
     changes,
@@ -101,6 +107,7 @@ __all__ = [
     "saved_bytes",
     "specs_words",
     "step_arrays",
+    "unchecked_words",
     "what_if_words",
     "what_words",
     "with_sentence",

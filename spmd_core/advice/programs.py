@@ -430,7 +430,11 @@ def held_spec(held: Held) -> str:
     """The spec of an argument or output, or why it has none."""
     if held.spec is not None:
         memory = f", {held.memory}" if held.memory else ""
-        return spec_code(held.spec) + memory + (", propagated" if held.is_propagated else "")
+        return (
+            spec_code(held.divided or held.spec)
+            + memory
+            + (", propagated" if held.is_propagated else "")
+        )
     return "by the compiler" if held.leaf.is_kept else "not used"
 
 

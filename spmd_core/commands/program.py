@@ -21,6 +21,7 @@ from spmd_core.advice import (
     held_spec,
     program_headline,
     step_arrays,
+    unchecked_words,
     what_if_words,
 )
 from spmd_core.base import bytes_text, check_known, mesh_text, read_named, refuse
@@ -144,6 +145,7 @@ def _lines(
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(line for each in listed for line in _finding(each, file, target)),
         *([] if listed else [clean_words(compiled), checked_words(program, compiled)]),
+        *filter(None, [unchecked_words(compiled)] if listed else []),
         "",
         *table(rows, numbers=(4, 5)),
         "",

@@ -39,7 +39,8 @@ class Held:
     """An argument or output on a mesh. `spec`, `bytes_per_device` and `copies` are None where the
     compiler decides, and of an argument that the program does not use: its file has no sharding.
     `is_propagated`: the file leaves it to the compiler, and Shardy's propagation alone, before any
-    compile, gives this spec: the compiler's may be another.
+    compile, gives this spec: the compiler's may be another. `divided`: the spec without axes of size
+    1, over which a dim is replicated.
     """
 
     leaf: Leaf
@@ -49,6 +50,7 @@ class Held:
     bytes_per_device: int | None
     copies: int | None
     is_propagated: bool = False
+    divided: Spec | None = None
 
     @property
     def memory(self) -> str | None:
@@ -165,7 +167,13 @@ class Program:
             return Held(leaf, shape, None, total, None, None)
         parts = math.prod(sizes.get(axis, 1) for axes in spec for axis in axes)
         return Held(
-            leaf, shape, spec, total, -(-total // parts), math.prod(sizes.values()) // parts
+            leaf,
+            shape,
+            spec,
+            total,
+            -(-total // parts),
+            math.prod(sizes.values()) // parts,
+            divided=moving(spec, self.mesh),
         )
 
 
@@ -256,7 +264,7 @@ def _used_axes(program: Program, held: Mapping[str, Held]) -> set[str]:
     weights = _paths(described.weights)
     updated = weights | {*described.optimizer} if described.parameters else set[str]()
     arrays = (*made, *(each for path, each in held.items() if path not in updated))
-    used = {axis for each in arrays for axis in _axes(each.spec)}
+    used = {axis for each in arrays for axis in _axes(each.divided)}
     return used | {axis for axis, _ in program.mesh if weights_over(program, axis) >= USED}
 
 
@@ -264,7 +272,7 @@ def weights_over(program: Program, axis: str) -> float:
     """Returns the share that an axis shards of the bytes of those weights that any axis shards."""
     paths = _paths(program.described.weights)
     weights = [each for each in program.arguments() if each.leaf.path in paths]
-    sharded = [(each.bytes, _axes(each.spec)) for each in weights if _axes(each.spec)]
+    sharded = [(each.bytes, _axes(each.divided)) for each in weights if _axes(each.divided)]
     over = sum(size for size, axes in sharded if axis in axes)
     return over / (sum(size for size, _ in sharded) or 1)
 
@@ -290,20 +298,20 @@ def _large(program: Program, held: Mapping[str, Held]) -> float:
 
 def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     described, least = program.described, _large(program, held)
-    sharded = [leaf for leaf in described.weights if _axes(held[leaf.path].spec)]
+    sharded = [leaf for leaf in described.weights if _axes(held[leaf.path].divided)]
     if not sharded:  # data parallelism replicates them all, and means it, whoever holds the state
         return
     trained, weights = _paths(described.parameters), _paths(described.weights)
     total, small = (sum(held[path].bytes for path in some) for some in (weights, trained))
     are_adapters = small < ADAPTERS * total and not any(leaf.path in trained for leaf in sharded)
     sizes = dict(program.mesh)
-    smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].spec))
+    smallest = min(sizes[axis] for leaf in sharded for axis in _axes(held[leaf.path].divided))
     owners = described.optimizer
     for leaf in described.weights:
         each = held[leaf.path]
         if are_adapters and leaf.path in trained:
             continue
-        if _axes(each.spec) or (each.copies or 1) == 1:
+        if _axes(each.divided) or (each.copies or 1) == 1:
             continue
         if len(each.shape) < 2 and each.bytes < SMALLEST_VECTOR:
             continue  # such as a bias, which is replicated nearly everywhere
@@ -312,7 +320,7 @@ def _replicated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]
         with_it = [
             path
             for path, owner in owners.items()
-            if owner == leaf.path and not _axes(held[path].spec)
+            if owner == leaf.path and not _axes(held[path].divided)
         ]
         total = sum(held[path].bytes_per_device or 0 for path in (leaf.path, *with_it))
         if total >= least and any(size % smallest == 0 for size in each.shape):
@@ -366,12 +374,12 @@ def _is_moved(of: Held, output: Held, mesh: Mesh) -> bool:
 
 def _replicated_outputs(program: Program, held: Mapping[str, Held]) -> Iterator[Finding]:
     """Results that the file itself replicates, such as logits, where arguments are sharded."""
-    if not any(_axes(each.spec) for each in held.values()):
+    if not any(_axes(each.divided) for each in held.values()):
         return
     for output in program.outputs():
         is_copied = not output.is_propagated and (output.copies or 1) > 1
         is_large = output.bytes >= SMALLEST_VECTOR and not output.leaf.replaces
-        if is_copied and is_large and not _axes(output.spec):
+        if is_copied and is_large and not _axes(output.divided):
             yield Finding("replicated_output", output.leaf.path, output.bytes)
 
 
@@ -425,23 +433,23 @@ def _other_than_its_group(program: Program, held: Mapping[str, Held]) -> Iterato
     described = program.described
     for pattern, leaves in described.groups.items():
         alike = [held[leaf.path] for leaf in leaves]
-        usual = Counter([each.spec or () for each in alike]).most_common(1)[0][0]
-        odd = [each for each in alike if each.spec != usual]
+        usual = Counter([each.divided or () for each in alike]).most_common(1)[0][0]
+        odd = [each for each in alike if (each.divided or ()) != usual]
         if 2 * len(odd) >= len(alike) and not _are_layers(program, held, pattern):
             continue  # such as two matrices of an MLP, sharded one by its rows, one by its columns
         if odd and odd[0].bytes >= SMALLEST:
             total = sum(each.bytes_per_device or 0 for each in odd)
             others = tuple(each.leaf.path for each in odd[1:])
-            yield Finding("rule", odd[0].leaf.path, total, others, odd[0].spec, usual)
+            yield Finding("rule", odd[0].leaf.path, total, others, odd[0].divided, usual)
     for path, owner in described.optimizer.items():
         each, of = held[path], held[owner]
         if (
-            None not in (each.spec, of.spec)
-            and not has_all(each.spec or (), of.spec or ())
+            None not in (each.divided, of.divided)
+            and not has_all(each.divided or (), of.divided or ())
             and each.bytes >= SMALLEST
         ):
             total = each.bytes_per_device or 0
-            yield Finding("rule", path, total, (owner,), each.spec, of.spec)
+            yield Finding("rule", path, total, (owner,), each.divided, of.divided)
 
 
 def has_all(spec: Spec, least: Spec) -> bool:
@@ -455,7 +463,7 @@ def _are_layers(program: Program, held: Mapping[str, Held], pattern: str) -> boo
     head, star, _ = pattern.rpartition("*")
     for other, leaves in program.described.groups.items():
         if star and other != pattern and other.startswith(f"{head}*"):
-            specs = {held[leaf.path].spec for leaf in leaves}
+            specs = {held[leaf.path].divided for leaf in leaves}
             if len(specs) == 1 and len(leaves) > 1 and _axes(specs.pop()):
                 return True
     return False

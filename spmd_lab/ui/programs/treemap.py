@@ -16,7 +16,7 @@ from spmd_lab.ui.charts.shares import ink
 _CHARACTER = 6  # pixels of a label, a little more than it takes
 MOST = 500  # rectangles: beyond them the smallest are one
 HEIGHT = 220
-_HEAD = 22 / HEIGHT  # above the rectangles, for the names of arguments
+_HEAD = 36 / HEIGHT  # above the rectangles, for the names of arguments and their bytes
 REPLICATED, BY_COMPILER = "replicated", "by the compiler"
 _OVER = "over "  # before the names of axes
 _COLORS = ("#3b76c4", "#5aa6a0", "#7a5cc7", "#8d8a5e", "#c07a2c", "#4f8a5b", "#a3598f", "#6c7686")
@@ -95,7 +95,7 @@ def how(tile: Tile) -> str:
 def _how(held: Held) -> str:
     if held.spec is None:
         return BY_COMPILER
-    axes = [axis for entry in held.spec for axis in entry]
+    axes = [axis for entry in held.divided or () for axis in entry]
     return f"{_OVER}{', '.join(sorted(axes))}" if axes else REPLICATED
 
 
@@ -148,7 +148,9 @@ _LABELS = {
 
 _NAMES = {
     "transform": _SHORTER,
-    "mark": {"type": "text", "align": "left", "baseline": "bottom", "dy": -4, "fontWeight": 600}
+    "mark": _LABEL
+    | {"align": "left", "baseline": "bottom", "fontWeight": 600}
+    | {"dy": {"expr": "-4 - 14 * (length(split(datum.label, '\\n')) - 1)"}}
     | INK,
     "encoding": {"x": _X, "y": _Y, "text": {"field": "label"}},
 }
@@ -163,10 +165,11 @@ def _heads(placed: Sequence[Tile]) -> dict[str, Row]:
         right = max((x + width for x, _, width, _ in upper), default=0.0)
         size = bytes_text(sum(tile.weight for tile in inner))
         room = (right - left) * 850
-        label = next((each for each in (f"{root}  {size}", root) if room > 7 * len(each)), "")
-        pixels = 7 * len(label)
+        wide, below = 7 * len(f"{root}  {size}"), max(len(root), len(size))
+        label = f"{root}  {size}" if room > wide else f"{root}\n{size}" * (room > 7 * below)
+        pixels = 7 * max(map(len, label.split("\n")))
         if root and label:
-            short = {"short": root, "short_pixels": _CHARACTER * len(root)}
+            short = {"short": f"{root}\n{size}", "short_pixels": _CHARACTER * below}
             place = {"x": left, "x2": right, "y": 0}
             heads[root] = {**place, "label": label, "pixels": pixels, **short}
     return heads

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from spmd_core.advice import checked_words, held_spec
 from spmd_core.base import RequestError
 from spmd_core.workloads import Described, Leaf, Program, findings, grouped, patterns
 from spmd_core.workloads.exported.sizes import size_of
 from spmd_core.workloads.exported.state import owners, replaced
+from spmd_lab.ui.programs import treemap
 
 NESTED = "b"
 for _ in range(12):
@@ -56,6 +58,27 @@ ROWS, COLUMNS, WHOLE = (("x",), ()), ((), ("x",)), ((), ())
 )
 def test_what_is_found(specs, kinds):
     assert {each.kind for each in findings(program(**specs))} == kinds
+
+
+@pytest.mark.parametrize("ones", [(("z",), ()), ((), ("z",)), (("z",), ("z", "z2"))])
+def test_a_dim_over_axes_of_size_one_is_replicated(ones):
+    """In findings as in pictures and tables; the spec itself stays as it was given."""
+    mesh = (*MESH, ("z", 1), ("z2", 1))
+    judged = lambda given: replace(program(params__a=given, params__b=ROWS), mesh=mesh)  # noqa: E731
+    as_given, as_whole = judged(ones), judged(WHOLE)
+    assert findings(as_given) == findings(as_whole)
+    assert {each.kind for each in findings(as_given)} == {"replicated"}
+    held, whole = (each.arguments()[0] for each in (as_given, as_whole))
+    assert held.divided == WHOLE and held.spec == ones and held_spec(held) == held_spec(whole)
+    assert treemap.how(treemap.Tile("a", (held,))) == treemap.REPLICATED
+
+
+def test_a_clean_program_of_replicated_weights_says_that_it_holds_all_of_them():
+    whole = replace(program(params__a=(("z",), ()), params__b=WHOLE), mesh=(*MESH, ("z", 1)))
+    assert not findings(whole)
+    held = "Each of 8 devices holds all weights, 2.0 MiB, as data parallelism does."
+    assert held in checked_words(whole, None)
+    assert "holds all weights" not in checked_words(program(params__a=ROWS, params__b=ROWS), None)
 
 
 def test_what_a_program_holds_is_worked_out_once_and_anew_for_other_specs():

@@ -38,9 +38,9 @@ def odd(program: Program) -> frozenset[str]:
     return frozenset(paths | {f"{UPDATED}{path}" for path in paths})
 
 
-def picture_of(program: Program, mended: int) -> None:
+def picture_of(program: Program, mended: int | None) -> None:
     """Draws where the bytes of a device are, and who holds the array that is clicked. `mended`: those
-    with all fixes.
+    with all fixes; None while these are compared.
     """
     held = on_device(program)
     if not (placed := treemap.tiles(held)):
@@ -48,7 +48,7 @@ def picture_of(program: Program, mended: int) -> None:
     hosted = sum(treemap.weight(each) for each in held if each.memory)
     size = bytes_text(sum(each.weight for each in placed) - hosted)
     room = f", {bytes_text(hosted)} on the host" if hosted else ""
-    after = bytes_text(mended)
+    after = size if mended is None else bytes_text(mended)
     fixed = f", {after} with all fixes" if after != size and not room else ""
     st.markdown(f"**Held on each device: {size}{room}{fixed}**")
     event = st.vega_lite_chart(

@@ -67,6 +67,14 @@ class Fixes:
             and is_opened()
         )
 
+    @property
+    def is_comparing(self) -> bool:
+        """Returns True while the compiler compares the first fix, or another in the place of a worse one."""
+        return is_opened() and any(
+            each.specs and key(each) not in self.answers and (not at or key(each) in self.worse)
+            for at, each in enumerate(self.listed)
+        )
+
     def is_spent(self, each: StepFinding) -> bool:
         """Returns True if all that would mend a finding is worse."""
         return key(each) in self.worse and not each.specs

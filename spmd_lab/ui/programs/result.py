@@ -22,6 +22,7 @@ from spmd_core.advice import (
     in_front,
     limit_of,
     saved_bytes,
+    unchecked_words,
 )
 from spmd_core.answers import PEAK, SENT, STEP, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
@@ -51,6 +52,7 @@ _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _CLAUSE = re.compile(
     r"(?:: |; |\. )"
 )  # ends what is wrong in a sentence: behind it what that costs
+NO_GAIN = "no time, by the estimate"  # of a fix that saves neither time nor peak
 _ALONE = "what a press changes: about, before it is compared"
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
@@ -172,7 +174,7 @@ def findings(wrong: Wrong) -> None:
     if wrong.fixes.listed:
         _findings(wrong)
     done_in_code(program)
-    arrays.picture_of(program, _mended(wrong))
+    arrays.picture_of(program, None if wrong.fixes.is_comparing else _mended(wrong))
     if not program.described.mesh and not any(map(any, program.array_specs().values())):
         st.info(
             "Every device holds all of it, since the file has no shardings. Choose mesh and specs "
@@ -183,10 +185,10 @@ def findings(wrong: Wrong) -> None:
 
 def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
-    listed = fixes.listed
+    listed, unchecked = fixes.listed, unchecked_words(wrong.compiled)
     with st.container(key="findings", gap=None):
         st.html(
-            f'<h2>{_count(listed)}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
+            f'<h2>{_count(listed)}{" so far" * bool(unchecked)}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
         )
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             specs = dict(each.specs) or None
@@ -197,6 +199,8 @@ def _findings(wrong: Wrong) -> None:
             _finding(at, each, copied, costs, is_above, wrong)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
+    if unchecked:
+        st.caption(plain(unchecked))
 
 
 def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
@@ -211,12 +215,12 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         row = cards.headline(plain(_headline(wrong)))
         if wrong.is_finished:
             row.badge("Compiled", icon=":material/check:", color="green")
-        elif shown:
-            made = f"Its fix: {small(shown.made)}" if wrong.compiled else shown.made
+        elif of := shown or (wrong.change if _kept(wrong) and not wrong.compiled else None):
+            made = f"Its fix: {small(of.made)}" if wrong.compiled else of.made
             row.badge(plain(made), icon=":material/bolt:", color="orange")
-        if wrong.result or shown:
+        if wrong.result or shown or _kept(wrong):
             with cards.how_sure(row):
-                _sure(wrong, shown)
+                _sure(wrong, shown or wrong.change)
         if not fixes.listed and not _donated(wrong.program.described.program):
             checked = plain(checked_words(wrong.program, wrong.compiled))
             kinds = in_words([title for title, _ in _TITLES.values()])
@@ -250,18 +254,50 @@ def _sure(wrong: Wrong, shown: WhatIf | None) -> None:
 def _figures(
     wrong: Wrong, shown: WhatIf | None, room: str
 ) -> tuple[list[Figure], list[int | None]]:
-    """Returns the figures of the card, and the peaks that its bars show: what the compiler makes of
-    the change, else what arguments take.
+    """Returns the figures of the card, with those of all changes that these lack, and the peaks that
+    its bars show.
     """
+    of_fix, peaks = _of_fix(wrong, shown, room)
+    titles = {each.title for each in of_fix}
+    return [*of_fix, *(each for each in _kept(wrong) if each.title not in titles)], peaks
+
+
+def _kept(wrong: Wrong) -> list[Figure]:
+    """Returns the step time and the bytes sent as the program was opened, and as it is; none where no
+    change is compared.
+    """
+    if wrong.change is None or wrong.is_worse or wrong.is_finished:
+        return []
+    of = wrong.change.figures
+    if wrong.compiled:
+        of = compiled.figures(wrong.compiled, wrong.change, "")
+    kept = {each.title: each for each in of if each.title in (STEP, SENT)}
+    return [
+        each._replace(
+            more=", ".join(filter(None, ("as opened → now" * ("→" in each.value), each.more)))
+        )
+        for each in kept.values()
+    ]
+
+
+def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure], list[int | None]]:
+    """Returns what the compiler makes of the change, else what arguments take."""
     listed, held = wrong.fixes.listed, wrong.held
     if wrong.is_finished and wrong.compiled:
         return compiled.figures(wrong.compiled, shown, room), []
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
+        first = STEP if is_no_gain(shown) else ""
         figures = [
-            each._replace(more=each.more or room * (each.title == PEAK))
+            each._replace(
+                more=NO_GAIN if first == each.title else each.more or room * (each.title == PEAK)
+            )
             for each in sorted(
                 shown.figures[:-1],
-                key=lambda each: (each.title not in shown.raised, "→" not in each.value),
+                key=lambda each: (
+                    each.title not in shown.raised,
+                    each.title != first,
+                    "→" not in each.value,
+                ),
             )
         ]  # first what is worse, which the headline names; then what changes
         return figures, [each.peak_bytes for each in shown.programs]
@@ -429,6 +465,8 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         values = {of.title: of.value for of in known.figures}
         if is_time and "→" in values.get(STEP, ""):
             return f"step {values[STEP]}"
+        if is_no_gain(known):
+            return NO_GAIN
         if is_time and SENT in values:
             return f"sent {values[SENT]}"
         listed = [("peak", PEAK), ("step", STEP)]
@@ -436,6 +474,12 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         changed = {of: value for of, value in ends.items() if "→" in value}
         return " · ".join(map(" ".join, (changed or ends).items()))
     return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)
+
+
+def is_no_gain(known: WhatIf) -> bool:
+    """Returns True if a change saves neither time nor peak memory, as far as both are estimated."""
+    values = {of.title: of.value for of in known.figures}
+    return STEP in values and not any("→" in values.get(title, "") for title in (STEP, PEAK))
 
 
 def _first(listed: Sequence[StepFinding], of: StrategyResult | None = None) -> str:

@@ -88,9 +88,13 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert not screen.exception
     assert "Each device holds all of params/embed and its optimizer state." in headline(screen)
     heads = [
-        each.proto.body for each in screen.get("html") if "3 things are wrong" in each.proto.body
+        each.proto.body
+        for each in screen.get("html")
+        if "3 things are wrong so far" in each.proto.body
     ]
     assert len(heads) == 1
+    assert "Compile it to check 9 more, of its batch and its work." in captions(screen)
+    assert not any("with all fixes" in each.value for each in screen.markdown), "not compared yet"
     found = findings(screen)
     assert found[0] == "1. Replicated `params/embed`"
     (words,) = (each.help for each in screen.markdown if each.help and "Replicated" in each.value)
@@ -153,6 +157,53 @@ def test_a_fix_is_told_by_the_number_that_its_press_changes(data_folder):
             after = experiment.vary(specs={name: [*map(list, spec)] for name, spec in each.specs})
             assert result.judged(after, None, after).held[0] == wrong.held[0] - saved > 0
             assert result._saves(each, saved, wrong.fixes).startswith("held: about −")
+
+
+@pytest.fixture
+def opened(data_folder):
+    """The example, its first finding with specs, and a judgement with the compiler's answers."""
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    program, experiment = Program(described, described.mesh), as_exported(described)
+    (first, *_) = (each for each in all_findings(program) if each.specs)
+    (twice,) = (each for each in all_findings(program) if each.kind == "missing_donation")
+
+    def wrong(listed, known=None, change=None):
+        answers = {fix.key(each): known for each in listed if known}
+        fixes = fix.Fixes(listed, {}, answers)
+        held_ = [result._held(None, program), *(result._held(each, program) for each in listed[:1])]
+        return result.Wrong(program, fixes, change, held_, 1 << 34, None)
+
+    return experiment, first, twice, wrong
+
+
+@pytest.mark.parametrize(
+    ("now", "is_gain"), [((4.0, 1.0), False), ((4.0, 0.5), True), ((3.0, 1.0), True)]
+)
+def test_a_fix_that_saves_no_time_and_no_peak_says_so(opened, now, is_gain):
+    experiment, first, _, wrong = opened
+    lost = first.model_copy(update={"kind": "lost_batch"})
+    known = WhatIf(
+        experiment, experiment.vary(target="tpu:v5e:2x2"), (answered(4.0, 1.0), answered(*now))
+    )
+    of = wrong([lost], known)
+    assert (result._saves(lost, 0, of.fixes) == result.NO_GAIN) is not is_gain
+    shown, _ = result._figures(of, known, "")
+    assert (shown[0].more == result.NO_GAIN) is not is_gain
+    assert is_gain or shown[0].title == "Estimated step"
+
+
+def test_the_card_keeps_the_step_time_of_the_fixes_that_were_used(opened):
+    experiment, _, twice, wrong = opened
+    made = WhatIf(
+        experiment, experiment.vary(target="tpu:v5e:2x2"), (answered(6.0, 2.0), answered(5.0, 1.0))
+    )
+    shown, _ = result._figures(wrong([twice], None, made), None, "")
+    by_title = {each.title: each for each in shown}
+    assert [*by_title][:2] == ["Peak memory per device", "Estimated step"]
+    assert by_title["Estimated step"].value == "2 → 1 s"
+    assert by_title["Estimated step"].more.startswith("as opened → now")
+    shown, _ = result._figures(wrong([twice]), None, "")
+    assert "Estimated step" not in [each.title for each in shown], "nothing was changed"
 
 
 def held_now(screen) -> float:
@@ -703,7 +754,7 @@ def test_a_link_to_a_program_that_is_not_held_asks_for_its_file(data_folder):
 
 def held(path, size, axes=()):
     leaf = Leaf(path=path, sizes=(str(size),), dtype="float32")
-    return Held(leaf, (size,), (axes,), 4 * size, 4 * size, 1)
+    return Held(leaf, (size,), (axes,), 4 * size, 4 * size, 1, divided=(axes,))
 
 
 def test_the_description_beside_the_example_is_of_its_file(data_folder):
@@ -745,7 +796,17 @@ def test_a_narrow_screen_has_the_last_part_of_a_path_and_the_name_of_each_argume
     assert {row["short"].split("\n")[0] for row in rows} == {"up"}
     assert all(row["short_pixels"] <= row["pixels"] for row in rows)
     heads = drawn["layer"][-1]["data"]["values"]
-    assert {row["short"] for row in heads} == {"state", "moments"}
+    assert {row["short"] for row in heads} == {"state\n32 B", "moments\n32 B"}
+
+
+def test_each_heading_has_its_size_however_little_room_its_name_leaves():
+    sizes = {"moments": 2**22, "params": 2**20, "updated moments": 2**20, "updated params": 2**19}
+    arrays_ = [held(f"{root}/up", size, ("x",)) for root, size in sizes.items()]
+    heads = treemap._heads(treemap.tiles(arrays_))
+    assert any("\n" in row["label"] for row in heads.values()), "some have little"
+    for root, row in heads.items():
+        assert row["label"].split() == row["short"].split()
+        assert row["label"].endswith(treemap.bytes_text(4 * sizes[root]))
 
 
 def test_a_rectangle_is_named_by_what_tells_it_from_those_beside_it_and_keeps_its_bytes():

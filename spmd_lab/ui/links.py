@@ -26,6 +26,9 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
 
 
+_UNWRITTEN = "unwritten"  # an address that the browser does not show yet
+
+
 def from_query(screen: str) -> None:
     """Take the address bar's experiment and run into the screen's state, once.
 
@@ -41,9 +44,10 @@ def from_query(screen: str) -> None:
     code, run = query[0], query[1] if choices.RUN_ID.fullmatch(query[1]) else None
     if not any(query):
         return
-    # a link from a screen to itself: the browser takes up the query, but does not show it
+    # a link from a screen to itself: the browser takes up the query, but does not show it; a rerun
+    # may come before the end of this one, where it is written
     if before is not None:
-        state.set_link(screen, None)
+        state.set_aside(screen, _UNWRITTEN, True)
     try:
         if query[1] and run is None:
             raise refuse(f"run {shorten(query[1], 40)}", "is not the id of a run", "copy all of it")
@@ -251,10 +255,12 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
         return
     wanted = (query["experiment"], query.get("run", ""))
     if (
-        wanted != state.link(screen)
+        state.aside(screen, _UNWRITTEN)
+        or wanted != state.link(screen)
         or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted
     ):
         state.set_link(screen, wanted)
+        state.set_aside(screen, _UNWRITTEN, None)
         if run is None:
             st.query_params.pop("run", None)
         st.query_params.update(query)  # what widgets are bound to is theirs, and stays

@@ -132,3 +132,15 @@ def _choose_kind(page, kind):
     page.get_by_role("option", name=kind, exact=True).click()
     page.wait_for_url(f"**kind={kind}*")
     settled(page)
+
+
+def test_a_suggestion_of_a_screen_stays_after_the_next_press_and_is_in_the_address(server, page):
+    visit(page, f"{server.url}/layout")
+    offered = page.get_by_role("link", name="Shard d1 over x")
+    address = offered.get_attribute("href").partition("?")[2]
+    offered.click()
+    page.wait_for_url(f"**?{address}*")
+    page.get_by_text("Every device as a table").click()
+    settled(page)
+    assert page.url.endswith(address)
+    expect(page.get_by_text("8 devices each hold 2 × 8 of 8 × 16").first).to_be_visible()

@@ -286,7 +286,9 @@ def test_pipelines_are_tried_over_slices_and_beside_fsdp_and_what_one_costs_is_s
     row = next(each for each in small.standards if each.title == PIPELINE)
     ratio = score(row.candidate) / score(small.winner)
     said = words.standard_words(small, row)
-    assert ratio > 1 and f"about even with the first, {ratio:.3g}× its time by the estimates" in said
+    assert (
+        ratio > 1 and f"about even with the first, {ratio:.3g}× its time by the estimates" in said
+    )
     over = answer_of(chips=["v5e:4x4*2"], slices="2", global_batch=64, fixed={"fsdp": 4})
     pipelines = [each for each in over.found if each.is_pipeline and each.is_ranked]
     assert {each.plan.mesh for each in pipelines} >= {

@@ -116,8 +116,9 @@ def _communication(start: StartOp, cluster: Cluster) -> Communication:
         far = "neighbors" if ways.longest < 2 else f"up to {ways.longest} hops"
         words = f"{far} over {', '.join(resources)}" if resources else "no link"
     else:
-        group = tuple(int(device) for device in groups_of(inner, len(cluster.coordinates))[0])
-        where = route(topology, group, cluster.coordinates)
+        groups = groups_of(inner, len(cluster.coordinates))
+        group = tuple(groups[0].tolist())
+        where = route(topology, group, cluster.coordinates, groups)
         seconds, bound = (
             collective_s(topology, start.kind, where, nbytes, rates) if len(group) > 1 else 0.0
             for rates in (EXPECTED, NOMINAL)

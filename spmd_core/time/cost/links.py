@@ -11,7 +11,7 @@ bandwidths.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from statistics import NormalDist
 
@@ -73,6 +73,18 @@ class AxisSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class Scattered:
+    """Groups whose chips form no subgrid, all at work at once: devices of a group in a slice, messages
+    over the busiest link where each device sends to the next around a ring, both ways of more than
+    two, and where each sends to every other; None of too many.
+    """
+
+    size: int
+    in_ring: int
+    to_all: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """Where a collective runs: spans of physical axes, slices, cores of a chip."""
 
@@ -81,6 +93,14 @@ class Route:
     cores: int = 1
     regular: bool = True  # False: the group is no subgrid; its spans are the box around it
     switched: bool = False  # over NVLink switches: a slice is an NVLink domain
+    scattered: "Scattered | None" = None  # of one that is no subgrid
+
+    @property
+    def inner(self) -> int:
+        """Devices of the group in a slice."""
+        if self.scattered:
+            return self.scattered.size
+        return math.prod(span.size for span in self.spans) * self.cores
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -107,6 +127,8 @@ class Route:
                 f"{'xyz'[span.axis]} ({span.size}, {'ring' if span.wraps else 'line'}{apart})"
             )
         name = "torus of " if any(span.wraps for span in self.spans) else "mesh of "
+        if self.scattered:
+            name = f"{self.scattered.size} chips scattered over "
         words = (name if len(parts) > 1 else "") + " and ".join(parts)
         return words + (
             f"{' and ' if words else ''}{self.slices} slices over DCN" if self.slices > 1 else ""
@@ -119,8 +141,15 @@ class Route:
         return " in ".join([f"{words}{each}" for words in near] + far)
 
 
-def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordinates]) -> Route:
-    """What a group of devices covers of the topology."""
+def route(
+    topology: Topology,
+    group: Sequence[int],
+    coordinates: Sequence[Coordinates],
+    groups: Sequence[Sequence[int]] = (),
+) -> Route:
+    """What a group of devices covers of the topology; `groups`: all that communicate at once, where
+    known.
+    """
     places = [coordinates[device] for device in group]
     spans = []
     for axis, length in enumerate(topology.shape):
@@ -135,7 +164,34 @@ def route(topology: Topology, group: Sequence[int], coordinates: Sequence[Coordi
         spans = [AxisSpan(0, here, 1, False)] if here > 1 else []
         return Route(tuple(spans), slices, regular=here * slices == len(group), switched=True)
     covered = math.prod(span.size for span in spans) * slices * cores
-    return Route(tuple(spans), slices, cores, covered == len(group))
+    if covered == len(group) or len(group) % slices:
+        return Route(tuple(spans), slices, cores, covered == len(group))
+    every = [group] if len(groups) < 1 else groups
+    scattered = _scattered(topology, every, coordinates, len(group) // slices)
+    return Route(tuple(spans), slices, cores, False, scattered=scattered)
+
+
+_MOST_PAIRS = 1 << 16
+
+
+def _scattered(
+    topology: Topology,
+    groups: Sequence[Sequence[int]],
+    coordinates: Sequence[Coordinates],
+    size: int,
+) -> Scattered:
+    """The load of the links, of groups with `size` devices in each slice."""
+    each = np.asarray(groups, dtype=int)
+    in_slice = np.asarray(coordinates)[each][..., -1].argsort(axis=1, kind="stable")
+    each = np.take_along_axis(each, in_slice, 1).reshape(-1, size)
+    following = np.stack((each, np.roll(each, -1, 1)), -1).reshape(-1, 2)
+    ring = following if size == 2 else np.concatenate((following, following[:, ::-1]))
+    to_all = None
+    if len(each) * size * (size - 1) <= _MOST_PAIRS:
+        apart = ~np.eye(size, dtype=bool)
+        pairs = np.stack(np.broadcast_arrays(each[:, :, None], each[:, None, :]), -1)[:, apart]
+        to_all = paths(topology, pairs.reshape(-1, 2), coordinates).busiest
+    return Scattered(size, paths(topology, ring, coordinates).busiest, to_all)
 
 
 @lru_cache(maxsize=4096)
@@ -144,17 +200,21 @@ def route_of(
 ) -> Route:
     """The place of the first group of a collective over mesh axes; the others are alike."""
     places = mesh_places(topology, [size for _, size in mesh], order)
-    first = tuple(slice(None) if name in axes else 0 for name, _ in mesh)
-    group = np.asarray(places[first]).reshape(-1, 5).tolist()
-    return route(topology, range(len(group)), [tuple(place) for place in group])
+    own = [at for at, (name, _) in enumerate(mesh) if name in axes]
+    apart = np.moveaxis(places, own, range(-1 - len(own), -1)).reshape(-1, 5)
+    groups = np.arange(len(apart)).reshape(-1, math.prod(mesh[at][1] for at in own))
+    return route(topology, groups[0].tolist(), apart.tolist(), groups)
 
 
-def bandwidth(topology: Topology, spans: Sequence[AxisSpan], rates: LinkRates = EXPECTED) -> float:
-    """Bytes per second into one chip over these axes: both directions of a ring, one of a line,
-    shared by interleaved groups.
+def bandwidth(topology: Topology, where: Route, rates: LinkRates = EXPECTED) -> float:
+    """Bytes per second into one chip over its axes: both directions of a ring, one of a line, shared
+    by interleaved groups; of scattered chips over the busiest link of a ring.
     """
     link = topology.chip.link_bandwidth * rates.link
-    return sum(link * (2 if span.wraps else 1) / span.stride for span in spans)
+    if where.scattered and where.scattered.in_ring:
+        ways = 1 if where.scattered.size == 2 else 2
+        return link * ways / where.scattered.in_ring
+    return sum(link * (2 if span.wraps else 1) / span.stride for span in where.spans)
 
 
 def hops(spans: Sequence[AxisSpan]) -> int:
@@ -168,11 +228,11 @@ def gather_s(topology: Topology, where: Route, nbytes: float, rates: LinkRates =
     """
     if isinstance(topology.chip, Gpu):
         return _of_gpus(topology.chip, "all-gather", where, nbytes, rates)
-    inner = math.prod(span.size for span in where.spans) * where.cores
+    inner = where.inner
     local = nbytes / where.slices
     time = rates.launch + hops(where.spans) * rates.hop
     if where.spans:
-        time += local * (1 - 1 / inner) / bandwidth(topology, where.spans, rates)
+        time += local * (1 - 1 / inner) / bandwidth(topology, where, rates)
     elif where.cores > 1:
         time += local * (1 - 1 / inner) / topology.chip.device_hbm_bandwidth
     # each slice's part goes to every other slice once, sharded over the chips of a group
@@ -187,8 +247,8 @@ def reduce_s(topology: Topology, where: Route, nbytes: float, rates: LinkRates =
     """Seconds of an all-reduce of `nbytes` per device: reduce-scatter in the slice, all-reduce
     between slices, all-gather.
     """
-    inner = math.prod(span.size for span in where.spans) * where.cores
-    one_slice = Route(where.spans, 1, where.cores)
+    inner = where.inner
+    one_slice = replace(where, slices=1)
     time = (
         2 * gather_s(topology, one_slice, nbytes, rates) - rates.launch
         if inner > 1
@@ -212,10 +272,14 @@ def exchange_s(
     """
     link = topology.chip.link_bandwidth * rates.link
     time = rates.launch + hops(where.spans) * rates.hop
-    crossing = [
-        span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride) for span in where.spans
-    ]
-    time += max(crossing, default=0.0)
+    if where.scattered and where.scattered.to_all is not None:
+        time += where.scattered.to_all * nbytes / where.scattered.size / link
+    else:
+        crossing = (
+            span.size * nbytes / (8 if span.wraps else 4) / (link / span.stride)
+            for span in where.spans
+        )
+        time += max(crossing, default=0.0)
     if not where.spans and where.cores > 1:
         time += nbytes * (1 - 1 / where.cores) / topology.chip.device_hbm_bandwidth
     if where.slices > 1:

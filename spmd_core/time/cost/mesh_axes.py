@@ -63,7 +63,9 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
         return MeshAxis(name, size, "one device: nothing to communicate", None)
     groups = places.reshape(-1, size, 5)
     step = -(-len(groups) // LOOKED_AT)
-    routes = [route(topology, range(size), group.tolist()) for group in groups[::step]]
+    every = np.arange(len(groups) * size).reshape(-1, size)
+    listed = groups.reshape(-1, 5).tolist()
+    routes = [route(topology, each.tolist(), listed, every) for each in every[::step]]
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")
     return MeshAxis(

@@ -1,8 +1,13 @@
 """Collectives on rings, lines and tori, against the formulas by hand."""
 
+import itertools
+import math
+
+import numpy as np
 import pytest
 
-from spmd_core.machine import get_topology
+from spmd_core.machine import get_topology, mesh_places
+from spmd_core.time import mesh_collective_s
 from spmd_core.time.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
 from spmd_core.time.cost.links import (
     EXPECTED,
@@ -14,6 +19,7 @@ from spmd_core.time.cost.links import (
     paths,
     permute_s,
     route,
+    route_of,
 )
 
 MIB_128 = 128 * 2**20
@@ -148,3 +154,53 @@ def test_paths_count_messages_over_the_busiest_link():
     assert permute_s(topology, ways, MIB_128, NOMINAL_RATES) == pytest.approx(2 * MIB_128 / 5e10)
     two = get_topology("v5e:4x4*2")
     assert paths(two, [(0, 16)], devices(two)).used == ("dcn",)
+
+
+@pytest.mark.parametrize(
+    ("target", "sizes"),
+    [
+        *(("tpu:v5e:2x4", sizes) for sizes in [(2, 4), (4, 2), (2, 2, 2), (8,)]),
+        *(("tpu:v5e:4x4", sizes) for sizes in [(2, 8), (8, 2), (4, 4), (2, 2, 4), (16,)]),
+        ("tpu:v5e:2x2", (2, 2)),
+        *(("tpu:v5p:2x2x2", sizes) for sizes in [(2, 4), (4, 2), (2, 2, 2)]),
+        ("tpu:v5e:4x8", (2, 16)),
+    ],
+)
+@pytest.mark.parametrize("order", ["topology", "plain"])
+def test_no_collective_is_faster_than_the_links_between_two_parts_of_the_slice(
+    target, sizes, order
+):
+    topology, nbytes = get_topology(target), 1e9
+    mesh = tuple(zip("abc", sizes, strict=False))
+    places = mesh_places(topology, sizes, order)
+    for count in range(1, len(mesh) + 1):
+        for axes in itertools.combinations([name for name, _ in mesh], count):
+            own = [at for at, (name, _) in enumerate(mesh) if name in axes]
+            apart = np.moveaxis(places, own, range(-1 - len(own), -1))
+            groups = apart.reshape(-1, math.prod(sizes[at] for at in own), 5)
+            taken = {
+                kind: mesh_collective_s(topology, order, kind, mesh, axes, nbytes, nominal=True)
+                for kind in ("all-reduce", "all-gather", "all-to-all")
+            }
+            for axis, length in enumerate(topology.shape):
+                rows = math.prod(topology.shape) // length * topology.chip.link_bandwidth
+                for at in range(1, length):
+                    low = (groups[:, :, axis] < at).mean(axis=1)
+                    both = (low > 0) & (low < 1)
+                    links = rows * (2 if topology.wraps[axis] else 1)
+                    least = {
+                        "all-reduce": both.sum(),
+                        "all-gather": (np.maximum(low, 1 - low) * both).sum(),
+                        "all-to-all": (low * (1 - low)).sum() * groups.shape[1],
+                    }
+                    for kind, bound in least.items():
+                        assert taken[kind] >= 0.999 * bound * nbytes / links, (kind, axes, axis, at)
+
+
+def test_chips_that_form_no_subgrid_share_their_links_with_the_other_groups():
+    topology = get_topology("tpu:v5e:2x4")
+    where = route_of(topology, (("x", 2), ("y", 4)), "topology", ("x",))
+    assert where.scattered and where.scattered.size == where.inner == 2
+    assert where.words.startswith("2 chips scattered over")
+    alone = route(topology, (0, 1), [(0, 0, 0, 0, 0), (1, 3, 0, 0, 0)])
+    assert alone.scattered.in_ring < where.scattered.in_ring, "four such pairs at once"

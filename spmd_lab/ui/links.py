@@ -25,7 +25,6 @@ from spmd_lab.ui.entrance import cookies
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
 
-
 _UNWRITTEN = "unwritten"  # an address that the browser does not show yet
 
 

@@ -204,10 +204,9 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on():
     name = next(name for name, seconds in compared(winner, other).seconds if seconds > 0)
     less = 1 - (winner.seconds / winner.tokens) / (other.seconds / other.tokens)
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    takes = f"{less:.0%} less time (cannot tell: their ranges overlap)"
     assert ahead_of(answer) == (
-        f"The next {winner.stage} mesh is {mesh}: the first takes {takes}, mostly by less "
-        f"{share_words(name)}."
+        f"The first is about even with the next {winner.stage} mesh, {mesh}: {less:.0%} apart, "
+        f"mostly by less {share_words(name)}."
     )
 
 
@@ -222,7 +221,7 @@ def test_candidates_are_counted_by_how_far_they_got():
     estimated = answer.counts["estimated"]
     assert f" {estimated} estimated" in words
     chosen = funnel_words(replace(answer, space=10 * len(found)))
-    left = f"{9 * len(found):,} left out by a quick estimate, "
+    left = f"{9 * len(found):,} not looked at, "
     assert chosen.startswith(f"{10 * len(found):,} candidates: {left}")
 
 

@@ -145,7 +145,7 @@ def route(
     topology: Topology,
     group: Sequence[int],
     coordinates: Sequence[Coordinates],
-    groups: Sequence[Sequence[int]] = (),
+    groups: ArrayLike = (),
 ) -> Route:
     """What a group of devices covers of the topology; `groups`: all that communicate at once, where
     known.
@@ -166,7 +166,8 @@ def route(
     covered = math.prod(span.size for span in spans) * slices * cores
     if covered == len(group) or len(group) % slices:
         return Route(tuple(spans), slices, cores, covered == len(group))
-    every = [group] if len(groups) < 1 else groups
+    every = np.asarray(groups, dtype=int)
+    every = every if every.size else np.array([group])
     scattered = _scattered(topology, every, coordinates, len(group) // slices)
     return Route(tuple(spans), slices, cores, False, scattered=scattered)
 
@@ -176,14 +177,13 @@ _MOST_PAIRS = 1 << 16
 
 def _scattered(
     topology: Topology,
-    groups: Sequence[Sequence[int]],
-    coordinates: Sequence[Coordinates],
+    groups: np.ndarray,
+    coordinates: ArrayLike,
     size: int,
 ) -> Scattered:
     """The load of the links, of groups with `size` devices in each slice."""
-    each = np.asarray(groups, dtype=int)
-    in_slice = np.asarray(coordinates)[each][..., -1].argsort(axis=1, kind="stable")
-    each = np.take_along_axis(each, in_slice, 1).reshape(-1, size)
+    in_slice = np.asarray(coordinates)[groups][..., -1].argsort(axis=1, kind="stable")
+    each = np.take_along_axis(groups, in_slice, 1).reshape(-1, size)
     following = np.stack((each, np.roll(each, -1, 1)), -1).reshape(-1, 2)
     ring = following if size == 2 else np.concatenate((following, following[:, ::-1]))
     to_all = None
@@ -203,7 +203,7 @@ def route_of(
     own = [at for at, (name, _) in enumerate(mesh) if name in axes]
     apart = np.moveaxis(places, own, range(-1 - len(own), -1)).reshape(-1, 5)
     groups = np.arange(len(apart)).reshape(-1, math.prod(mesh[at][1] for at in own))
-    return route(topology, groups[0].tolist(), apart.tolist(), groups)
+    return route(topology, groups[0].tolist(), [tuple(each) for each in apart.tolist()], groups)
 
 
 def bandwidth(topology: Topology, where: Route, rates: LinkRates = EXPECTED) -> float:

@@ -64,7 +64,7 @@ def _axis(topology: Topology, name: str, places: np.ndarray) -> MeshAxis:
     groups = places.reshape(-1, size, 5)
     step = -(-len(groups) // LOOKED_AT)
     every = np.arange(len(groups) * size).reshape(-1, size)
-    listed = groups.reshape(-1, 5).tolist()
+    listed = [tuple(each) for each in groups.reshape(-1, 5).tolist()]
     routes = [route(topology, each.tolist(), listed, every) for each in every[::step]]
     slowest = max(routes, key=lambda where: gather_s(topology, where, GATHERED_BYTES))
     words = route_words(slowest) + ("" if len(set(routes)) == 1 else ", at worst")

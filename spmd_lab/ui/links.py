@@ -25,7 +25,7 @@ from spmd_lab.ui.entrance import cookies
 from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import plain
 
-_UNWRITTEN = "unwritten"  # an address that the browser does not show yet
+_PENDING = "pending"  # an address that the browser does not show yet
 
 
 def from_query(screen: str) -> None:
@@ -46,7 +46,7 @@ def from_query(screen: str) -> None:
     # a link from a screen to itself: the browser takes up the query, but does not show it; a rerun
     # may come before the end of this one, where it is written
     if before is not None:
-        state.set_aside(screen, _UNWRITTEN, True)
+        state.set_aside(screen, _PENDING, True)
     try:
         if query[1] and run is None:
             raise refuse(f"run {shorten(query[1], 40)}", "is not the id of a run", "copy all of it")
@@ -254,12 +254,12 @@ def write_query(screen: str, experiment: Experiment, run: str | None = None) -> 
         return
     wanted = (query["experiment"], query.get("run", ""))
     if (
-        state.aside(screen, _UNWRITTEN)
+        state.aside(screen, _PENDING)
         or wanted != state.link(screen)
         or (st.query_params.get("experiment", ""), st.query_params.get("run", "")) != wanted
     ):
         state.set_link(screen, wanted)
-        state.set_aside(screen, _UNWRITTEN, None)
+        state.set_aside(screen, _PENDING, None)
         if run is None:
             st.query_params.pop("run", None)
         st.query_params.update(query)  # what widgets are bound to is theirs, and stays

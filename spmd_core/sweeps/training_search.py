@@ -130,6 +130,10 @@ class _Kind:
     def _is_met(self, run: _Run) -> bool:
         return self._question.is_met_by(run.cost)
 
+    def _is_kept(self, run: _Run) -> bool:
+        """Returns True if a run keeps the limits of the question with all of its range."""
+        return self._is_met(run) and not self._question.doubt(run.cost)
+
     @property
     def _fewest(self) -> float:
         """Chip-days of the run with the best MFU."""
@@ -211,7 +215,7 @@ class _Kind:
             return
         for chips in reversed(counts):
             best = self._best()
-            if best and self._is_met(best) and not self._is_better(chips, best):
+            if best and self._is_kept(best) and not self._is_better(chips, best):
                 return
             self._look(chips)
 
@@ -274,13 +278,16 @@ class _Kind:
         return run is None or _waits(run)
 
     def _best(self) -> _Run | None:
-        """Of runs that meet the question the fewest chips by a deadline, else the fastest; where none
-        does, the cheapest by a budget, else the fastest.
+        """Of runs that meet the question the fewest chips by a deadline, else the fastest, by a budget of
+        those that keep it with all of their range where there are some; where none meets it, the
+        cheapest by a budget, else the fastest.
         """
         question, runs = self._question, [*self._runs.values()]
         met = [each for each in runs if self._is_met(each)]
         if met and question.days:
             return min(met, key=lambda each: each.chips)
+        if question.budget:
+            met = [each for each in met if self._is_kept(each)] or met
         if question.budget and not met:
             return min(runs, key=lambda each: (each.cost.money or 0.0, each.chips), default=None)
         return min(met or runs, key=lambda each: (each.days, each.chips), default=None)

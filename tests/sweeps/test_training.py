@@ -25,6 +25,7 @@ from spmd_core.sweeps import (
     training_run,
     variants,
 )
+from spmd_core.sweeps.training import MAY_EXCEED, budget_verdict
 from spmd_core.time import estimate_step
 from spmd_core.workloads import parse_plan
 from tests.cover import whole
@@ -141,8 +142,10 @@ def test_a_budget_has_the_fastest_run_that_it_pays(kind, dollars):
             best = best_mesh(form, topology_of_chips(kind, chips).target, 480, REMATS)
             run = training_run(estimate_step(best.plan), best.plan, TOKENS, 4.2)
             every += [run] if best.fits else []
-    paid = [run.days.estimate for run in every if run.money <= dollars]
+    kept = [run for run in every if budget_verdict(run, dollars) == "keeps"]
+    paid = [run.days.estimate for run in kept or every if run.money <= dollars]
     assert row.meets and row.run.money <= dollars
+    assert budget_verdict(row.run, dollars) == ("keeps" if kept else MAY_EXCEED)
     assert row.run.days.estimate == min(paid) or (
         row.plan.stages > 1 and row.run.days.estimate < min(paid)
     )
@@ -150,12 +153,18 @@ def test_a_budget_has_the_fastest_run_that_it_pays(kind, dollars):
     assert any(one > other for one, other in pairwise(money)), "else this test is of nothing"
 
 
-def test_a_budget_that_pays_the_most_chips_has_them_and_the_thriftier_run_beside_them():
+def test_a_budget_has_the_fastest_run_that_keeps_it_and_the_thriftier_one_beside_it():
     price = (("v5e", 1.2),)
-    (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), budget=1e6, price=price)).rows
+    (rich,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), budget=1e9, price=price)).rows
+    assert rich.plan.topology.chips == rich.most == MOST_CHIPS
+    budget = 1.01 * rich.run.money  # which that run may exceed
+    question = TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), budget=budget, price=price)
+    assert budget_verdict(rich.run, budget) == MAY_EXCEED
+    (row,) = train(question).rows
+    assert budget_verdict(row.run, budget) == "keeps" and row.plan.topology.chips < MOST_CHIPS
     chips, thrifty = row.thrifty
-    assert row.plan.topology.chips == row.most == MOST_CHIPS > chips
-    assert row.run.money > 1.5 * thrifty.money and row.run.days.estimate < thrifty.days.estimate
+    assert chips < row.plan.topology.chips
+    assert row.run.money > thrifty.money and row.run.days.estimate < thrifty.days.estimate
     (few,) = train(TrainingQuestion(FORM, TOKENS, BATCH, ("v5e",), budget=2e5, price=price)).rows
     assert few.meets and few.thrifty is None
 

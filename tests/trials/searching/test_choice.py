@@ -152,7 +152,7 @@ def test_a_sharding_that_a_strategy_cannot_write_is_ruled_out_and_has_not_failed
     (ruled_out,) = answered([each], found)
     assert (ruled_out.stage, ruled_out.detail) == ("pruned", "needs whole rows")
     said = words.space_words(Answer(QUESTION, 1, [ruled_out], True))
-    assert said.endswith("Pruned: 1 cannot be written under their strategy.")
+    assert said.endswith("Ruled out: 1 cannot be written under their strategy.")
 
 
 def test_the_best_of_another_target_stays_in_the_table():

@@ -71,10 +71,13 @@ def scaling_chart(
     y = _y_axis(chart["encoding"]["y"], [*values, *known], _LINE_PX * lines)
     x["scale"] |= {"range": [12, {"expr": f"width - {_LABEL_PX}"}]}
     filled = POINT | {"filled": True}
+    compiled_layer = [
+        layer(known, filled, x=x, y=y, color=color, tooltip=tips(sweep, "efficiency"))
+    ]
     chart["layer"] = [
         *_good(y),
         *chart["layer"],
-        layer(known, filled, x=x, y=y, color=color, tooltip=tips(sweep, "efficiency")),
+        *(compiled_layer if known else []),  # marks without a point would have no name for a reader
         *_numbers(drawn, x, y, color),
         *bends,
     ]

@@ -215,6 +215,6 @@ def _marked(lab: Lab) -> list[Line]:
             ]
             for points in (sweep.points, sweep.points[::-1], failed):
                 point = card.Shown(points[0].kind, "+".join(points[0].axes)).at_size(points)
-                figures = card._figures(point, None, None) if point else ()
+                figures = card._figures(point, None, None, {}) if point else ()
                 lines += [[*map(str, figures), *bandwidths._kinds(points)]]
     return lines

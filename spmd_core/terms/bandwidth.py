@@ -1,8 +1,11 @@
 """Sentences about the collectives and ceilings of a machine."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 from spmd_core.base import (
     about_bytes,
@@ -16,7 +19,7 @@ from spmd_core.base import (
 from spmd_core.fields import Axes
 from spmd_core.machine import Target
 from spmd_core.results import Ceiling, Fit, Point, Result, Roofline
-from spmd_core.roofline import Spans, expected_spans
+from spmd_core.roofline import PUBLISHED, Spans, expected_spans
 from spmd_core.terms.names import listed
 from spmd_core.workloads import TRANSFERS
 
@@ -60,7 +63,7 @@ def sweep_words(
     for axes, listed_points in groups.items():
         peak, where = max(listed_points, key=lambda point: _bus(point) or 0.0), axes_words(axes)
         rises &= peak.bytes == max(point.bytes for point in listed_points)
-        rate = predicted_rate(_bus(peak), None if peak.time_s else spans.get(kind))
+        rate = predicted_rate(_bus(peak), span_at(peak, ranges_of(listed_points, spans)))
         peaks.append(f"{rate} over {where} ({bytes_text(peak.bytes)})")
         if (half := half_points(listed_points)) is not None:
             first, last = (about_bytes(each.bytes) for each in half)
@@ -126,15 +129,25 @@ class TimeRange:
     """How many times as long as predicted a collective may take, by published runs whose time was
     that of their bytes; of fewer than `least_bytes` latency is most of the time, and nothing is
     known.
+
+    Attributes:
+      runs: of each published run bytes, ascending, and how many times as long it took.
     """
 
-    low: float
-    high: float
+    runs: tuple[tuple[tuple[int, float], ...], ...]
     least_bytes: int = 0
 
     def at(self, nbytes: float) -> tuple[float, float] | None:
-        """Returns both ends for that many bytes; None where nothing is known."""
-        return (self.low, self.high) if nbytes >= self.least_bytes else None
+        """Returns both ends for that many bytes, between the published sizes on a line over their
+        logarithm; None where nothing is known.
+        """
+        if nbytes < self.least_bytes:
+            return None
+        logs = [
+            ([math.log2(size) for size, _ in run], [each for _, each in run]) for run in self.runs
+        ]
+        times = [float(np.interp(math.log2(nbytes), *ends)) for ends in logs]
+        return min(1.0, *times), max(1.0, *times)
 
 
 Ranges = Mapping[tuple[str, Axes], TimeRange]  # by kind and axes
@@ -145,9 +158,12 @@ def ranges_of(points: Iterable[Point], spans: Spans) -> Ranges:
     without a span.
     """
     groups = by_key(((each.kind, each.axes), each) for each in points if each.kind in spans)
+    runs = by_key((each.kind, each.ratios()) for each in PUBLISHED)
     return {
-        group: TimeRange(*spans[group[0]], half[0].bytes if (half := half_points(listed)) else 0)
-        for group, listed in groups.items()
+        (kind, axes): TimeRange(
+            tuple(runs[kind]), half[0].bytes if (half := half_points(listed)) else 0
+        )
+        for (kind, axes), listed in groups.items()
     }
 
 

@@ -140,7 +140,8 @@ def _figures(
     known = seconds_text(_seconds(point))
     of = "median" * bool(point.time_s)
     if span:
-        of = f"{known} predicted, up to {span[1]:.2f}× in {_published_on(point.kind)}"
+        more = f"up to {span[1]:.2f}× in" if span[1] >= 1.005 else "as in"
+        of = f"{known} predicted, {more} {_published_on(point.kind)}"
     elif topology and not point.time_s and is_published(topology):
         is_small = point.kind in published_spans()
         of = f"no range: {_LATENCY_BOUND if is_small else _NONE_PUBLISHED}"

@@ -10,7 +10,7 @@ from spmd_core.answers import sweep_points
 from spmd_core.base import RequestError
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.machine import GPUS, accelerator_files
-from spmd_core.roofline import on_topology, published_spans
+from spmd_core.roofline import PUBLISHED, on_topology, published_spans
 from spmd_core.terms import sweep_words
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
 from spmd_lab.ui.collectives.card import RESTS_ON
@@ -70,8 +70,7 @@ def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, vi
     assert figures(screen)["Time"].split()[0] == time.split()[0]
     assert {row["size"] for row in bars} == {"16.0 MiB"}
     for row in bars:  # a kind without a published run has no range
-        span = published_spans().get(row["name"], (1.0, 1.0))
-        least, most = min(1.0, span[0]), span[1]
+        least, most = _published(row["name"], row["bytes"])
         ends = (least, most) if view == "Time" else (1 / most, 1 / least)
         assert [row["low"], row["high"]] == pytest.approx([each * row["y"] for each in ends])
     spanned = {row["name"] for row in ranking["layer"][1]["data"]["values"]}
@@ -82,6 +81,20 @@ def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, vi
     assert ranking["title"]["text"] == f"{view} at 16.0 MiB per device, ├─┤ range"
     (own,) = (row["label"] for row in bars if row["kind"] == "All-reduce")
     assert own == figures(screen)[view]
+
+
+def _published(kind, nbytes):
+    """How many times as long a published run took, of a size that it has; 1 of other kinds."""
+    ratios = [dict(each.ratios()) for each in PUBLISHED if each.kind == kind]
+    times = [each.get(nbytes, max(each.values())) for each in ratios]
+    return min([1.0, *times]), max([1.0, *times])
+
+
+@pytest.mark.parametrize(("size", "times"), [("16 MiB", 1.05), ("4 MiB", 1.13), ("1 MiB", 1.31)])
+def test_a_range_is_that_of_a_published_run_at_the_size_that_is_shown(data_folder, size, times):
+    screen = opened("collectives", bytes=size, kind="All-gather")
+    low, high = map(float, re.search(r"([\d.]+) to ([\d.]+) µs", figures(screen)["Time"]).groups())
+    assert high / low == pytest.approx(times, abs=0.01)
 
 
 def test_a_link_to_simulated_devices_keeps_its_target(data_folder):
@@ -231,9 +244,9 @@ def test_a_link_restores_what_a_sweep_is_compared_with_also_on_gpus_without_a_ra
     assert " to " in figures(screen)["On v5p:2x2x2, predicted"]
     body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
     assert "no range: none of the published times here is of such links" in body
-    low, high = published_spans()["all-gather"]
+    low, high = _published("all-gather", 2**24)
     (ends,) = re.findall(r"([\d.]+) to ([\d.]+) × as long", body)
-    assert float(ends[1]) / float(ends[0]) == pytest.approx(high / min(1.0, low), rel=0.02)
+    assert float(ends[1]) / float(ends[0]) == pytest.approx(high / low, rel=0.02)
 
 
 @pytest.mark.parametrize("devices", [2, 4, 8])

@@ -201,7 +201,7 @@ def _far_rows(rows: list[_Row], size: float, end: float) -> list[Row]:
     """Returns for each row how many of all its samples are beyond the axis, and the longest."""
     return [
         {"row": row.label, "x": far[-1] / size}
-        | {"label": f"{len(far)} up to " * (len(far) > 1) + seconds_text(far[-1])}
+        | {"label": f"{len(far)} samples up to " * (len(far) > 1) + seconds_text(far[-1])}
         for row in rows
         if (far := sorted(each for each in row.samples if each / size > end))
     ]

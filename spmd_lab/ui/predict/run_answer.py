@@ -26,7 +26,7 @@ from spmd_core.answers import (
     ways_headline,
     ways_table,
 )
-from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text
+from spmd_core.base import RequestError, between, bytes_text, mesh_text, number_text, seconds_text
 from spmd_core.experiment import experiment_of
 from spmd_core.facts import MAY_TAKE_LONGER, Prediction
 from spmd_core.plan import Plan
@@ -134,8 +134,10 @@ def ways(plan: Plan) -> None:
     draw_table(ways_table(shown))
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="ways"):
         st.caption("Open the plan of", width="content")
+        named = [way_words(way, plan) for way in shown]
         for at, way in enumerate(shown):
-            if st.button(plain(way_words(way, plan)), key=f"way:{at}"):
+            mesh = f", {mesh_text(way.plan.mesh, ' ')}" * (named.count(named[at]) > 1)
+            if st.button(plain(f"{named[at]}{mesh}"), key=f"way:{at}"):
                 _open(way.plan)
 
 

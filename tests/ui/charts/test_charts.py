@@ -176,12 +176,12 @@ def test_one_slow_call_that_no_rule_flags_leaves_the_others_their_room():
     assert (beyond["time"], beyond["kind"]) == ("500 µs", "sample")
     assert "500 µs" in [row.get("label") for row in rows(chart, "text")]
     twice = times_chart(result({"auto": strategy(10e-6, samples_s=[*samples, 400e-6])}))
-    assert "2 up to 500 µs" in [row.get("label") for row in rows(twice, "text")]
+    assert "2 samples up to 500 µs" in [row.get("label") for row in rows(twice, "text")]
     below = [each["mark"].get("yOffset", 0) for each in twice["layer"]]
     assert max(below) >= 17 + 8 / 2 + 11 / 2, "the label is below the ticks"
     many = [10e-6] * 900 + [500e-6] * 90  # of which a tick stands for several
     thinned = times_chart(result({"auto": strategy(10e-6, samples_s=many)}))
-    assert "90 up to 500 µs" in [row.get("label") for row in rows(thinned, "text")]
+    assert "90 samples up to 500 µs" in [row.get("label") for row in rows(thinned, "text")]
     wide = strategy(10e-6, ci95_s=(9e-6, 14e-6), samples_s=samples, outliers=[])
     domain = times_chart(result({"auto": wide}))["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert 14 < domain[1] < 20  # the interval is in sight

@@ -28,7 +28,7 @@ from spmd_core.words.predictions import PEAKS_WORDS
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.predict import variant
+from spmd_lab.ui.predict import run_answer, variant
 from tests.ui import errors, opened as screen_opened, said
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
@@ -159,7 +159,20 @@ def test_a_plan_that_may_not_fit_has_ways_out_and_is_marked_among_chips(opened):
     assert ":red[May not fit on 128 v5e, by the range of its memory.]" in headings(screen)
     ways = ways_out(TrainingQuestion(row.plan.to_json(), 1e12, 512, ("v5e",), 128), row.plan)
     assert ways_headline(row.plan, ways) in headings(screen) and any(w.is_sure for w in ways)
-    assert len([each for each in screen.button if (each.key or "").startswith("way:")]) == len(ways)
+    labels = [each.label for each in screen.button if (each.key or "").startswith("way:")]
+    assert len({*labels}) == len(ways), "each by a name of its own"
+
+
+def test_ways_out_of_as_many_chips_are_told_apart_by_their_mesh(opened, monkeypatch):
+    large = MODEL.vary(options={"model": "llama-2-70b", "remat": "full"})
+    first, *_ = ways_out(TrainingQuestion(large.plan.to_json(), 1e12, large.plan.batch, ("v5e",), large.plan.topology.chips), large.plan)  # fmt: skip
+    (name, size), *rest = first.plan.mesh
+    mesh = (("replica" if name == "data" else "data", 2), (name, size // 2), *rest)
+    other = replace(first, plan=first.plan.model_copy(update={"mesh": mesh}))
+    monkeypatch.setattr(run_answer, "ways_out", lambda *_: (first, other))
+    screen = opened(experiment=link.encode(large))
+    labels = [each.label for each in screen.button if (each.key or "").startswith("way:")]
+    assert len({*labels}) == 2 and labels[1].endswith(plain(f"{name}={size // 2}"))
 
 
 def test_a_link_shows_its_stored_prediction(opened):

@@ -97,6 +97,11 @@ def room() -> Room:
     return lab().room(viewer(), _address())
 
 
+def active_of_others() -> frozenset[str]:
+    """Returns the ids of the runs that are not over, of whoever does not look at this page."""
+    return lab().active_of_others(viewer())
+
+
 def may_act() -> bool:
     """Whether whoever looks at this page may do more than look and estimate."""
     return role_of(read_settings(), asker()) != VIEWER

@@ -15,7 +15,7 @@ from spmd_core.words import kept_words, phase_words, progress
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, colors, curve, glimpse
-from spmd_lab.ui.lab import as_viewer, find, lab, room, viewer
+from spmd_lab.ui.lab import active_of_others, as_viewer, find, lab, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
 
@@ -232,7 +232,7 @@ def _queue(seen: Seen) -> None:
     now = listed_runs()
     if now[1] != seen[1] or [run for run, _ in now[0]] != [run for run, _ in seen[0]]:
         st.rerun()
-    active, foreign = lab().active(), lab().active_of_others(viewer())
+    active, foreign = lab().active(), active_of_others()
     for search in searches.at_work():
         _search_row(search)
     for status in active[:MOST_LISTED]:

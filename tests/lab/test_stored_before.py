@@ -34,7 +34,7 @@ def test_runs_of_before_are_read_and_get_their_sentences(data_folder):
     assert len(results) == len(sentences) == 4
     measured = next(each for each in sentences if "is fastest" in each)
     assert measured.startswith("Single device is fastest in this process: 6.04 µs per call.")
-    assert any("interconnect-bound" in each for each in sentences)
+    assert any("of the step waits for all-reduce over x" in each for each in sentences)
     assert any("replicated” (77.8 µs)" in each for each in sentences)
     assert all(result and result.next for result in results if result and result.comparison)
     _has_reports(lab)

@@ -18,7 +18,12 @@ from spmd_core.search.bounds import first_held
 from spmd_core.search.candidate import has_words
 from spmd_core.search.chips import factorizations, named_meshes
 from spmd_core.search.models import candidate_named, candidates, space_size
-from spmd_core.search.neighborhood import pipeline_policies, policies
+from spmd_core.search.neighborhood import (
+    pipeline_policies,
+    policies,
+    step_options,
+    under_options,
+)
 from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import PIPELINE, kind_of
 from spmd_core.surveys import search as words
@@ -123,7 +128,8 @@ def test_nothing_that_is_pruned_could_have_won():
     assert answer.pruned
     best = math.inf
     for mesh in named_meshes(8, tuple(name for name in AXES if name not in ("expert", "context"))):
-        for policy in policies(("full",), False, True):
+        plain = policies(("full",), False, True)
+        for policy in [*plain, *under_options(plain, step_options({}, True))]:
             try:
                 plan = parse_plan(
                     {

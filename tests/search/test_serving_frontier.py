@@ -232,7 +232,8 @@ def test_a_row_that_makes_more_while_requests_wait_stands_beside_one_that_holds_
             seconds_text(beside.served.ttft_s),
         )
         words = beside_words(answer)
-        assert words.startswith(f"8 v6e, {served_mesh(beside)}: 33% more while {wait} wait")
+        more_words = f"{beside.per_chip / lead.per_chip - 1:.0%} more while {wait} wait"
+        assert words.startswith(f"8 v6e, {served_mesh(beside)}: {more_words}")
         assert first in words and len(words.split()) <= 20
         assert not any(
             f"{served_mesh(beside)} is not counted" in each for each in serving_sure(answer)

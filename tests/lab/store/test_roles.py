@@ -136,7 +136,7 @@ def test_roles_are_read_from_the_environment():
 
 # what shows or looks up, and is open to whoever may come in; opening and closing is the program's own
 SHOWS = {
-    Lab: "open close status active result facts latest succeeded texts every_text text actions room "
+    Lab: "open close status active active_of_others result facts latest succeeded texts every_text text actions room "
     "longest_s last_took_s oldest_finished wait history unread programs hardware devices "
     "devices_seen_at program_texts subject",
     Notebook: "labels origin",

@@ -30,7 +30,7 @@ def shown(screen) -> str:
 
 def test_a_link_to_a_product_shows_what_it_needs_and_its_fields_change_it(data_folder):
     screen = opened("layout", experiment=link.encode(STEP))
-    assert "All-gather of operand weights over axis `x`: 6.1 µs" in shown(screen)
+    assert "All-gather of operand weights over axis `x`: 6.18 µs" in shown(screen)
     field = next(each for each in screen.text_input if each.label == "Spec of weights")
     assert field.value == "P('x', 'y')"
     field.set_value("P(None, 'y')").run()

@@ -15,7 +15,7 @@ from spmd_core.machine.chips import BY_DEVICE_KIND, CHIPS, TPUS, sheet_bytes
 from spmd_core.machine.dumps import dump_folder, size_bytes
 from spmd_core.machine.gpus import GPU_SHARE, GPUS, USUAL_SHARE, Gpu
 from spmd_core.machine.hardware import Hardware, available_cores, read_hardware, spare_bytes
-from spmd_core.machine.mesh_order import device_ids, listed, mesh_places
+from spmd_core.machine.mesh_order import device_ids, listed, mesh_groups, mesh_places
 from spmd_core.machine.targets import (
     USUAL_DEVICES,
     Target,
@@ -70,6 +70,7 @@ __all__ = [
     "kind_of",
     "legal_shapes",
     "listed",
+    "mesh_groups",
     "mesh_places",
     "nearest_of_chips",
     "nearest_topology",

@@ -43,6 +43,17 @@ def mesh_places(topology: Topology, sizes: Sequence[int], order: str = "topology
     return _places(topology, tuple(int(size) for size in sizes), order, _installed_jax())
 
 
+def mesh_groups(
+    places: np.ndarray, mesh: Sequence[tuple[str, int]], axes: Sequence[str]
+) -> np.ndarray:
+    """[groups, devices, 5]: the coordinates of the devices of each group over these axes of a mesh, of
+    `places`, [*sizes, 5].
+    """
+    own = [at for at, (name, _) in enumerate(mesh) if name in axes]
+    apart = np.moveaxis(places, own, range(-1 - len(own), -1))
+    return apart.reshape(-1, math.prod(mesh[at][1] for at in own), 5)
+
+
 @lru_cache(maxsize=64)
 def _places(
     topology: Topology, sizes: tuple[int, ...], order: str, jax_version: tuple[int, int]

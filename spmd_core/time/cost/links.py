@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spmd_core.base import ordinal_text
-from spmd_core.machine import Chip, Coordinates, Gpu, Topology, mesh_places
+from spmd_core.machine import Chip, Coordinates, Gpu, Topology, mesh_groups, mesh_places
 from spmd_core.time.cost.constants import (
     DCN_EFFICIENCY,
     DCN_LATENCY_S,
@@ -145,10 +145,10 @@ def route(
     topology: Topology,
     group: Sequence[int],
     coordinates: Sequence[Coordinates],
-    groups: ArrayLike = (),
+    groups: np.ndarray | Sequence[Sequence[int]] = (),
 ) -> Route:
-    """What a group of devices covers of the topology; `groups`: all that communicate at once, where
-    known.
+    """What a group of devices covers of the topology; `groups`: all that communicate at once, of which
+    the load of the links results where it is no subgrid.
     """
     places = [coordinates[device] for device in group]
     spans = []
@@ -164,10 +164,9 @@ def route(
         spans = [AxisSpan(0, here, 1, False)] if here > 1 else []
         return Route(tuple(spans), slices, regular=here * slices == len(group), switched=True)
     covered = math.prod(span.size for span in spans) * slices * cores
-    if covered == len(group) or len(group) % slices:
+    if covered == len(group) or len(group) % slices or not len(groups):
         return Route(tuple(spans), slices, cores, covered == len(group))
     every = np.asarray(groups, dtype=int)
-    every = every if every.size else np.array([group])
     scattered = _scattered(topology, every, coordinates, len(group) // slices)
     return Route(tuple(spans), slices, cores, False, scattered=scattered)
 
@@ -200,10 +199,10 @@ def route_of(
 ) -> Route:
     """The place of the first group of a collective over mesh axes; the others are alike."""
     places = mesh_places(topology, [size for _, size in mesh], order)
-    own = [at for at, (name, _) in enumerate(mesh) if name in axes]
-    apart = np.moveaxis(places, own, range(-1 - len(own), -1)).reshape(-1, 5)
-    groups = np.arange(len(apart)).reshape(-1, math.prod(mesh[at][1] for at in own))
-    return route(topology, groups[0].tolist(), [tuple(each) for each in apart.tolist()], groups)
+    groups = mesh_groups(places, mesh, axes)
+    numbers = np.arange(groups.shape[0] * groups.shape[1]).reshape(groups.shape[:2])
+    listed = [tuple(each) for each in groups.reshape(-1, 5).tolist()]
+    return route(topology, numbers[0].tolist(), listed, numbers)
 
 
 def bandwidth(topology: Topology, where: Route, rates: LinkRates = EXPECTED) -> float:

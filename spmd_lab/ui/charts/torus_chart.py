@@ -10,7 +10,7 @@ import numpy as np
 
 from spmd_core.base import numbered
 from spmd_core.fields import Axes
-from spmd_core.machine import Topology, mesh_places
+from spmd_core.machine import Topology, mesh_groups, mesh_places
 from spmd_lab.ui.charts.base import INK, Row, Spec, category, hover, layer, layered, quantity
 
 MAX_CHIPS, MAX_LAYERS = 1024, 8
@@ -69,7 +69,9 @@ def torus_chart(
     names, sizes = [name for name, _ in mesh], [size for _, size in mesh]
     places = mesh_places(topology, sizes, order)
     at = np.indices(sizes)[names.index(axis)]
-    return _chart(topology, places, at, _groups(places, mesh, (axis,))[0], width_px, "in the mesh")
+    return _chart(
+        topology, places, at, mesh_groups(places, mesh, (axis,))[0], width_px, "in the mesh"
+    )
 
 
 def groups_chart(
@@ -79,16 +81,9 @@ def groups_chart(
     is joined in the order of the mesh.
     """
     places = mesh_places(topology, [size for _, size in mesh], order)
-    groups = _groups(places, mesh, axes)
+    groups = mesh_groups(places, mesh, axes)
     of = np.repeat(np.arange(len(groups)), groups.shape[1]).reshape(groups.shape[:2])
     return _chart(topology, groups, of, groups[0], width_px, "group and place in it")
-
-
-def _groups(places: np.ndarray, mesh: Sequence[tuple[str, int]], axes: Axes) -> np.ndarray:
-    """[groups, devices, 5]: the coordinates of the devices of each group over these axes."""
-    own = [at for at, (name, _) in enumerate(mesh) if name in axes]
-    apart = np.moveaxis(places, own, range(-1 - len(own), -1))
-    return apart.reshape(-1, math.prod(mesh[at][1] for at in own), 5)
 
 
 def _chart(

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from spmd_core.machine import get_topology, mesh_places
+from spmd_core.machine import get_topology, mesh_groups, mesh_places
 from spmd_core.time import mesh_collective_s
 from spmd_core.time.cost.constants import DCN_EFFICIENCY, DCN_LATENCY_S, LINK_EFFICIENCY
 from spmd_core.time.cost.links import (
@@ -175,9 +175,7 @@ def test_no_collective_is_faster_than_the_links_between_two_parts_of_the_slice(
     places = mesh_places(topology, sizes, order)
     for count in range(1, len(mesh) + 1):
         for axes in itertools.combinations([name for name, _ in mesh], count):
-            own = [at for at, (name, _) in enumerate(mesh) if name in axes]
-            apart = np.moveaxis(places, own, range(-1 - len(own), -1))
-            groups = apart.reshape(-1, math.prod(sizes[at] for at in own), 5)
+            groups = mesh_groups(places, mesh, axes)
             taken = {
                 kind: mesh_collective_s(topology, order, kind, mesh, axes, nbytes, nominal=True)
                 for kind in ("all-reduce", "all-gather", "all-to-all")
@@ -202,5 +200,5 @@ def test_chips_that_form_no_subgrid_share_their_links_with_the_other_groups():
     where = route_of(topology, (("x", 2), ("y", 4)), "topology", ("x",))
     assert where.scattered and where.scattered.size == where.inner == 2
     assert where.words.startswith("2 chips scattered over")
-    alone = route(topology, (0, 1), [(0, 0, 0, 0, 0), (1, 3, 0, 0, 0)])
+    alone = route(topology, (0, 1), [(0, 0, 0, 0, 0), (1, 3, 0, 0, 0)], [(0, 1)])
     assert alone.scattered.in_ring < where.scattered.in_ring, "four such pairs at once"

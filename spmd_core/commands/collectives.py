@@ -61,7 +61,8 @@ def _measured(
 
 def as_json(result: Result) -> dict[str, object]:
     """Points and fits of a sweep, as JSON values; times in seconds, bandwidths in bytes per
-    second. `times_as_long`: the range of what is predicted by kind, of those where one is known.
+    second. `times_as_long`: the range by kind of what is predicted, over all published sizes; of
+    kinds where one is known.
     """
     table, spans = measured(result), expected_spans(result.experiment.place)
     return {

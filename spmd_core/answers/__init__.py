@@ -60,6 +60,7 @@ from spmd_core.answers.serving_sheet import (
     serving_rivals,
     serving_sure,
     serving_table,
+    token_parts,
     waiting_rival,
     why_not_served,
 )
@@ -187,6 +188,7 @@ __all__ = [
     "strategies_table",
     "strategy_rows",
     "sweep_points",
+    "token_parts",
     "training_headline",
     "training_table",
     "tried_words",

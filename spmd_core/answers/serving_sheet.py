@@ -59,6 +59,7 @@ _LIMITS_KEPT = {
 }
 _MOST_REASONS = 6
 _OVERLAP = "; the ranges overlap"
+_PROMPTS = "prompts beside it"
 _SEEN = 0.005  # of a step: a shorter part is not named
 _MOST_WAITING = 3  # named of those whose requests wait
 _BEATS = 1.01  # of the tokens of a row: more than an even point
@@ -379,15 +380,21 @@ def serving_figures(row: ServingRow, load: ServingLoad) -> tuple[Figure, ...]:
 
 def step_figure(served: Served) -> Figure:
     """Returns the seconds of a decode step, and those of its parts, which add up to it."""
-    parts = sorted(served.step.parts.items(), key=lambda each: -each[1])
-    seen = [
-        f"{PART_NAMES[name]} {seconds_text(each)}"
-        for name, each in parts
-        if each >= _SEEN * served.step.seconds
-    ]
-    more = served.tpot_s - served.step.seconds
-    beside = f"; prompts beside it add {seconds_text(more)} a token" if more > 0 else ""
-    return Figure("Decode step", seconds_text(served.step.seconds), f"{listed(seen)}{beside}")
+    seen = token_parts(served)
+    more = seen.pop(_PROMPTS, 0.0)
+    beside = f"; {_PROMPTS} add {seconds_text(more)} a token" if more else ""
+    parts = listed([f"{name} {seconds_text(each)}" for name, each in seen.items()])
+    return Figure("Decode step", seconds_text(served.step.seconds), f"{parts}{beside}")
+
+
+def token_parts(served: Served) -> dict[str, float]:
+    """Returns the seconds of an output token by what takes them, the longest part of a decode step
+    first and the prompts that run beside it last.
+    """
+    step, more = served.step, served.tpot_s - served.step.seconds
+    named = {PART_NAMES[name]: each for name, each in step.parts.items()}
+    seen = [each for each in named.items() if each[1] >= _SEEN * step.seconds]
+    return dict(sorted(seen, key=lambda each: -each[1])) | ({_PROMPTS: more} if more > 0 else {})
 
 
 _IF_MIXED = ("Limits", "Wait", "Weights", "Cache")  # columns that are shown where rows differ

@@ -58,7 +58,7 @@ class Figure(NamedTuple):
     title: str
     value: str
     more: str = ""
-    filled: tuple[float, ...] = ()  # shares of what there is, drawn as a gauge
+    filled: float = 0.0  # share of what there is, drawn as a gauge
     fit: str = "fits"  # the verdict on these, as a prediction has it
 
 

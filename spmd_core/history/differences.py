@@ -9,7 +9,7 @@ from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Spec
 from spmd_core.results import Between
 from spmd_core.terms import parts_words
-from spmd_core.words import ends_text, factor_text
+from spmd_core.words import factor_with_ends
 from spmd_core.workloads import Program, matches
 
 NOT_THERE = "none"
@@ -280,4 +280,4 @@ def factor_words(ratio: float, interval: tuple[float, float], judged: str = "") 
 
 def ratio_interval_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:
     """A ratio with its interval: `2.50× (2.25 to 2.75)`, `2.50× slower (2.25 to 2.75)`."""
-    return f"{factor_text(ratio)}×{f' {judged}' * bool(judged)} ({ends_text(interval)})"
+    return factor_with_ends(ratio, interval, f"× {judged}".rstrip())

@@ -3,8 +3,8 @@
 import math
 from functools import cached_property
 
-from spmd_core.base import Frozen, mesh_text, refuse, shorten
-from spmd_core.machine import Topology, get_topology
+from spmd_core.base import Frozen, RequestError, mesh_text, refuse, shorten
+from spmd_core.machine import Topology, get_topology, topology_of_chips
 from spmd_core.plan.model_size import ModelSize
 from spmd_core.plan.models import get_model
 
@@ -66,6 +66,17 @@ class ServedPlan(Frozen):
     def replicas(self) -> int:
         """Copies of the model on the topology."""
         return self.topology.devices // self.devices
+
+    @cached_property
+    def replica_topology(self) -> Topology:
+        """The chips of one replica, where they form a slice of TPUs of their own; else of all."""
+        chip, cores = self.topology.chip, self.topology.chip.devices_per_chip
+        if chip.is_gpu or self.replicas == 1 or self.devices % cores:
+            return self.topology
+        try:
+            return topology_of_chips(chip.generation, self.devices // cores)
+        except RequestError:
+            return self.topology
 
     @property
     def repeats(self) -> int:

@@ -53,7 +53,9 @@ _UNSETTLED: dict[Settles, str] = {
 }
 # from the quotient of two times: what a ratio beside them may be off, in sentences and in columns
 _OFF = 0.03
-_WIDE = 1000.0  # the ends of an interval over one another, from which on it gives no information
+# the ends of an interval over one another, from which on no figure between them is named, and it gives
+# no information
+_LOOSE, _WIDE = 2.0, 1000.0
 LISTED = 3  # rows of a study that a sentence names: of more, the first and how many others
 
 
@@ -376,18 +378,29 @@ class _Called:
 def ratio_words(ratio: Ratio, quotient: float | None = None) -> str:
     """Returns a paired ratio with its interval: `2.50× (2.25 to 2.75)`; where the `quotient` of two
     times beside it is another number, that one: `about 2.60× (1.80 to 2.75)`, and the interval alone
-    where the interval excludes it: `1.80 to 2.75×`.
+    where the interval excludes it or is wide: `1.80 to 2.75×`.
     """
     return _factor_words(ratio, quotient, "×")
 
 
 def _factor_words(ratio: Ratio, quotient: float | None, what: str) -> str:
-    low, high = _ends(ratio, quotient)
-    if quotient and _is_apart(ratio, quotient) and not _is_wide((low, high)):
-        if _is_held(ratio, quotient):
-            return f"about {factor_text(quotient)}{what} ({ends_text((low, high))})"
-        return f"{factor_text(low)} to {factor_text(high)}{what}"
-    return f"{factor_text(ratio.ratio)}{what} ({ends_text((low, high))})"
+    ends = _ends(ratio, quotient)
+    if quotient and _is_apart(ratio, quotient) and not _is_wide(ends):
+        if not _is_held(ratio, quotient):
+            return f"{ends_text(ends)}{what}"
+        return factor_with_ends(quotient, ends, what, "about ")
+    return factor_with_ends(ratio.ratio, ends, what)
+
+
+def factor_with_ends(
+    factor: float, ends: tuple[float, float], what: str = "×", about: str = ""
+) -> str:
+    """Returns a factor with the ends of its interval: `2.50× (2.25 to 2.75)`; the ends alone where one
+    is more than twice the other.
+    """
+    if _LOOSE * ends[0] < ends[1] and not _is_wide(ends):
+        return f"{ends_text(ends)}{what}"
+    return f"{about}{factor_text(factor)}{what} ({ends_text(ends)})"
 
 
 def _is_held(ratio: Ratio, quotient: float) -> bool:

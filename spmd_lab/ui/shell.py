@@ -345,9 +345,9 @@ def draw_figures(figures: Iterable[Figure], beside: Iterable[Figure] = ()) -> No
 
 
 def _gauge(figure: Figure) -> str:
-    widths = (f'<i style="width: {min(share, 1):.1%}"></i>' for share in figure.filled)
+    width = f'<i style="width: {min(figure.filled, 1):.1%}"></i>'
     doubt = {"may not fit": " unsure", "does not fit": " over"}.get(figure.fit, "")
-    return f'<i class="gauge{doubt}">{"".join(widths)}</i>' if any(figure.filled) else ""
+    return f'<i class="gauge{doubt}">{width}</i>' if figure.filled else ""
 
 
 def screen_title(screen: str) -> str:

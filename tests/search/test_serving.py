@@ -385,6 +385,22 @@ def test_weights_are_over_the_mesh_of_a_replica_and_copied_over_replicas():
     assert copies_figure(alone)[1:3] == ("on each chip", "4 copies")
 
 
+@pytest.mark.parametrize("chips", ["v6e", "v5e", "7x"])
+def test_replicas_serve_as_many_tokens_per_chip_as_one_of_them_alone(chips):
+    """Each runs on a slice of its own, wherever it lies among the chips of all."""
+    each = {"model": "qwen3-8b", "chips": f"{chips}:8", "concurrency": "32"}
+    alone = {
+        row.plan.mesh: row.per_chip
+        for row in serve(read_serving(each)).rows
+        if row.served and row.plan.replicas == 1
+    }
+    twice = serve(read_serving(each | {"chips": f"{chips}:16", "concurrency": "64"})).rows
+    compared = [row for row in twice if row.served and row.plan.replicas == 2]
+    assert len(compared) > 2
+    for row in compared:
+        assert row.per_chip == pytest.approx(alone[row.plan.mesh], rel=1e-6), row.plan.mesh
+
+
 def test_all_words_that_name_no_chips_are_named():
     with pytest.raises(RequestError) as refused:
         read_serving({"model": "qwen3-8b", "chips": "v6e:7, foo:3"})

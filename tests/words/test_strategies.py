@@ -12,6 +12,7 @@ from spmd_core.answers import strategies_table
 from spmd_core.commands.printed.report import report
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import PROGRAM, SAME_PROGRAM, Estimate, Ratio
+from spmd_core.history import factor_words
 from spmd_core.program import fingerprint
 from spmd_core.results import Comparison, Result, predicted_verdict
 from spmd_core.words import factor_text
@@ -455,5 +456,9 @@ def test_a_paired_ratio_beside_two_times_is_its_interval_where_their_quotient_is
     assert paired_words(ratio, 1.13).startswith("paired ratio 1.12× (99% interval 0.90 to 1.17")
     assert paired_words(ratio, 1.19).startswith("0.90 to 1.19× (99% interval, 60")
     assert ratio_words(ratio, 1.19) == "0.90 to 1.19×"
+    loose = ratio.model_copy(update={"ratio": 8.21, "interval": (2.9, 12.5)})
+    assert headline_ratio(loose, "as long") == "2.90 to 12.5× as long"
+    assert headline_ratio(loose, "as long", 9.0) == "2.90 to 12.5× as long"
+    assert factor_words(8.21, (2.9, 12.5), "slower") == "2.90 to 12.5× slower"
     far = ratio.model_copy(update={"ratio": 2.13, "interval": (1.9, 2.4)})
     assert ratio_words(far, 36.2 / 13) == "1.90 to 2.78×"

@@ -273,13 +273,15 @@ def passing_s(
     plan: ServedPlan, passed: Iterable[Passed], late: float = 0.0, caller: Caller = "xla"
 ) -> float:
     """Returns the seconds of collectives of a replica; `late`: of each, one way."""
-    sizes = (("replica", plan.replicas), *((name, plan.along(name)) for name in ("data", "tensor")))
+    topology = plan.replica_topology
+    own = [(name, plan.along(name)) for name in ("data", "tensor")]
+    sizes = (("replica", topology.devices // plan.devices), *own)
     mesh = tuple((name, length) for name, length in sizes if length > 1)
     seconds = 0.0
     for kind, axes, nbytes, times in passed:
         if nbytes and any(plan.along(axis) > 1 for axis in axes):
-            where = route_of(plan.topology, mesh, "topology", axes)
-            one = collective_s(plan.topology, kind, where, nbytes, caller=caller)
+            where = route_of(topology, mesh, "topology", axes)
+            one = collective_s(topology, kind, where, nbytes, caller=caller)
             seconds += times * (one + late * (1 + (kind == "all-reduce")))
     return seconds
 

@@ -90,6 +90,17 @@ HELD = {
     "logits of later tokens": "#93c2b1",
     "gradient of the logits": "#3d7362",
     "gradient of the table": "#3d7362",
+    "weights": "#46618c",
+    "cache": "#c58a3a",
+}
+# of what takes the time of an output token
+SERVED = {
+    "reading weights": "#46618c",
+    "reading cache": "#c58a3a",
+    "matmuls": KINDS["matmul"],
+    "collectives": KINDS["exposed"],
+    "dispatch": KINDS["loop"],
+    "prompts beside it": KINDS["hidden"],
 }
 OTHER_HELD = "#a3a9b3"
 UNUSED = "light-dark(#e6eaf0, #2a3442)"

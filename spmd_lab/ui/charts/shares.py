@@ -163,10 +163,26 @@ def split_bar(named: Mapping[str, float], title: str = "") -> str:
     return _split(drawn, title)
 
 
-def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
-    """Returns HTML of one bar of the bytes that a device holds at the peak, each part in the color of its
-    name and named below the bar with its bytes, and what is free of `capacity`, or where that ends;
-    parts too thin for the eye are one.
+def token_bar(parts: Mapping[str, float]) -> str:
+    """Returns HTML of one bar of the seconds of an output token, each part named below with its own."""
+    total = sum(parts.values())
+    drawn = (
+        _Part(
+            name,
+            round(1000 * seconds / total),
+            colors.SERVED[name],
+            seconds_text(seconds),
+            f"{seconds / total:.0%} of {seconds_text(total)}",
+        )
+        for name, seconds in parts.items()
+    )
+    return _split(drawn, "Time per token")
+
+
+def memory_bar(parts: Mapping[str, float], capacity: float, when: str = " at the peak") -> str:
+    """Returns HTML of one bar of the bytes that a device holds, each part in the color of its name and
+    named below the bar with its bytes, and what is free of `capacity`, or where that ends; parts too
+    thin for the eye are one. `when`: they are held.
     """
     total, held = max(sum(parts.values()), capacity), [name for name in parts if parts[name]]
     order = [*colors.HELD]
@@ -188,7 +204,7 @@ def memory_bar(parts: Mapping[str, float], capacity: float) -> str:
         for name, size in named
     )
     limit = (capacity / total, f"{bytes_text(capacity)} per device") if free < 0 else None
-    return _split(drawn, f"Memory of a device at the peak, {of}", limit)
+    return _split(drawn, f"Memory of a device{when}, {of}", limit)
 
 
 class _Part(NamedTuple):

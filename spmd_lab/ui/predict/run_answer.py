@@ -167,7 +167,7 @@ def held_figure(shown: Prediction) -> Figure:
         "Memory",
         bytes_text(memory.peak) if memory.peak else "too much",
         f"{over}{span}of {bytes_text(memory.capacity)} per device{host * is_seen}",
-        ((memory.peak or 0) / memory.capacity,),
+        (memory.peak or 0) / memory.capacity,
         shown.fit,
     )
 

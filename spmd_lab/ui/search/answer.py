@@ -168,7 +168,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
         "Memory per device",
         holds,
         room,
-        ((winner.memory_bytes or 0) / held,) if held else (),
+        (winner.memory_bytes or 0) / held if held else 0.0,
         _FIT[winner.fits],
     )
     paid = words.paid_goal(goal, bool(price), of_steps)

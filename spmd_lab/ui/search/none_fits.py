@@ -73,7 +73,7 @@ def _figures(plan: Plan, step: Prediction, limit: int | None) -> tuple[Figures, 
     if limit:
         share = (step.memory_bytes.peak or 0) / limit
         more = f"of {bytes_text(limit)} per device"
-        held = held._replace(more=more, filled=(share,), fit="does not fit")
+        held = held._replace(more=more, filled=share, fit="does not fit")
     on = f"on {plan.topology.name.removeprefix('gpu:')}"
     is_fit = step.fit == "fits" and not limit
     mesh = Figure("Plan" if is_fit else "Nearest to fitting", mesh_text(plan.mesh, " "), on)

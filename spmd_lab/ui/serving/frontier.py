@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import beaten_words, better_point, load_words, served_chips, served_mesh
 from spmd_core.base import number_text, seconds_text
@@ -70,9 +69,8 @@ def draw(
     answer: ServingAnswer,
     answered: Callable[[ServingQuestion], ServingAnswer],
     ask: Callable[[int], None],
-    above: DeltaGenerator,
 ) -> None:
-    """Draws the curves, the frontier with whose it is, and the answer with its range; `above` them the
+    """Draws the curves, the frontier with whose it is, and the answer with its range; above them the
     number of requests whose answer beats this one, for which a press calls `ask`.
     """
     curves = serving_curves(answer)
@@ -80,12 +78,12 @@ def draw(
     if answer.lead is None or not front:
         return
     better = better_point(answer, front, answered)
-    with above, st.container(horizontal=True, vertical_alignment="center"):
+    st.markdown("**Throughput per chip against the speed of one user**")
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(plain(beaten_words(answer, better, front)), width="content")
         if better and answer.question.load.rate is None:
             count = better.concurrency
             st.button(f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,))
-    st.markdown("**Throughput per chip against the speed of one user**")
     owners = _owners(front)
     st.vega_lite_chart(
         _chart(answer, answer.lead, curves, front),

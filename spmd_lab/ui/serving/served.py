@@ -28,6 +28,7 @@ from spmd_core.answers import (
     serving_rivals,
     serving_sure,
     serving_table,
+    token_parts,
     waiting_rival,
     why_not_served,
 )
@@ -51,6 +52,7 @@ from spmd_core.terms import chip_title, listed
 from spmd_core.time import ServingLoad
 from spmd_core.words import RANGE
 from spmd_lab.ui import cards, forms, links, price, state
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import as_sentence, plain
 from spmd_lab.ui.predict import compiling, run_answer
@@ -129,7 +131,7 @@ def show(share: DeltaGenerator) -> None:
         answer = _compiled(answer)
         with shown:
             _headline(answer)
-        frontier.draw(answer, _answered, _ask, shown)
+        frontier.draw(answer, _answered, _ask)
     _details(answer)
     varied.draw(question, partial(_answered_as, answer), SCREEN)
     with kept:
@@ -230,14 +232,12 @@ def _headline(answer: ServingAnswer) -> None:
         st.markdown(plain(cost))
     with cards.how_sure(badges):
         _points_of((*serving_sure(answer), *serving_assumptions(lead)))
-    chips, _, token, made, binds = serving_figures(lead, answer.question.load)
+    chips, _, token, made, _ = serving_figures(lead, answer.question.load)
     waits = span_text(served.ttft.low, served.ttft.high)
     used, room = lead.cache_used, pool.capacity
-    reserved = max(0, room - pool.weights - max(pool.cache, used))
-    parts = f"weights {bytes_text(pool.weights)}, cache {bytes_text(used)}, "
-    parts += f"kept for steps {bytes_text(reserved)} of {bytes_text(room)}"
-    shares = pool.weights / room, used / room, reserved / room
-    memory = Figure("Memory per device", bytes_text(pool.weights + used), parts, shares)
+    held = {"weights": pool.weights, "cache": used}
+    held |= {"reserved by the engine": max(0, room - pool.weights - max(pool.cache, used))}
+    memory = Figure("Memory per device", bytes_text(sum(held.values())), f"of {bytes_text(room)}")
     first = Figure("First token", seconds_text(served.ttft_s), waits)
     has_range = bool(
         served.output_times(answer.question.load)
@@ -250,8 +250,10 @@ def _headline(answer: ServingAnswer) -> None:
             first,
             memory,
         ],
-        [*_of(answer, lead, pool.cache - used), Figure("On", chips.more), binds],
+        [*_of(answer, lead), Figure("Slice", chips.more)],
     )
+    st.html(shares.token_bar(token_parts(served)))
+    st.html(shares.memory_bar(held, room, when=""))
 
 
 def _none_holds(answer: ServingAnswer, headline: str) -> None:
@@ -283,7 +285,7 @@ def _way_out(held: ServingAnswer, label: str, key: str, name: str, text: str) ->
     )
 
 
-def _of(answer: ServingAnswer, lead: ServingRow, free: float) -> Iterator[Figure]:
+def _of(answer: ServingAnswer, lead: ServingRow) -> Iterator[Figure]:
     """Yields what the figures of the best sharding are of."""
     if (
         answer.question.tpot_s or answer.question.ttft_s
@@ -291,9 +293,8 @@ def _of(answer: ServingAnswer, lead: ServingRow, free: float) -> Iterator[Figure
         yield chosen_for(answer)
     yield Figure("Tokens/s of all chips", number_text(lead.per_chip * lead.chips))
     yield copies_figure(lead.plan)
-    yield Figure("Free for cache", bytes_text(max(0, round(free))))
     weights, cache = lead.plan.weights_dtype, lead.plan.kv_dtype
-    yield Figure("In", weights if weights == cache else f"{weights}, cache {cache}")
+    yield Figure("Weights and cache in", weights if weights == cache else f"{weights} and {cache}")
 
 
 def _details(answer: ServingAnswer) -> None:

@@ -136,7 +136,8 @@ def test_a_part_of_memory_has_one_color_whatever_else_there_is():
         for name, color in colors.HELD.items():
             shown = re.search(rf'background:([^"]*)"></i>{name} <b>', bar)
             assert (shown and shown[1]) == (color if name in parts else None)
-    assert len({*colors.HELD.values()}) == len(colors.HELD) - 2  # logits, and their gradient, once
+    # logits, their gradient, weights, and what is kept of tokens: a color each, in training and serving
+    assert len({*colors.HELD.values()}) == len(colors.HELD) - 4
 
 
 def test_a_bar_of_too_much_marks_where_the_device_is_full():

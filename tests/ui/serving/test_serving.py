@@ -148,24 +148,22 @@ def test_names_in_the_picture_do_not_overlap_and_stay_inside(wide, is_above):
 
 def test_memory_is_what_weights_and_the_requests_that_run_take(data_folder):
     screen, lead = opened("predict", show="serving"), answer().lead
-    (shown,) = (each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
-    weights, used = (bytes_text(each) for each in (lead.pool.weights, lead.cache_used))
-    assert f"weights {weights}, cache {used}" in shown
-    widths = [float(each) for each in re.findall(r'style="width: ([\d.]+)%"', shown)]
-    capacity = lead.pool.capacity
-    reserved = capacity - lead.pool.weights - lead.pool.cache
-    parts = lead.pool.weights, lead.cache_used, reserved
-    assert widths == pytest.approx([100 * part / capacity for part in parts], abs=0.1)
-    assert f">{bytes_text(lead.pool.cache - lead.cache_used)}<" in shown
-    step = lead.served.step
-    parts = re.search(r">Decode step<.*?</b>(.*?)</small>", shown)[1]
-    seconds = [float(each) for each in re.findall(r"([\d.]+) ms", parts)]
-    total = 1e3 * step.seconds
-    assert sum(seconds[:-1]) == pytest.approx(total, rel=0.01), "its parts add up to it"
-    assert sum(seconds) == pytest.approx(1e3 * lead.served.tpot_s, rel=0.01), (
-        "and to a token's time"
+    bodies = [each.proto.body for each in screen.get("html")]
+    (shown,) = (each for each in bodies if 'class="five"' in each)
+    token, memory = (_bar(each) for each in bodies if 'class="split"' in each)
+    pool, step = lead.pool, lead.served.step
+    reserved, free = pool.capacity - pool.weights - pool.cache, pool.cache - lead.cache_used
+    held = [pool.weights, lead.cache_used, reserved, free]
+    assert [value for value, _ in memory] == [bytes_text(round(each)) for each in held]
+    assert [share / 1000 for _, share in memory] == pytest.approx(
+        [each / pool.capacity for each in held], abs=1e-3
     )
-    assert "; prompts beside it add" in parts
+    seconds = [float(value.removesuffix(" ms")) for value, _ in token]
+    assert sum(seconds) == pytest.approx(1e3 * lead.served.tpot_s, rel=0.01)
+    assert sum(seconds[:-1]) == pytest.approx(1e3 * step.seconds, rel=0.01), "then the prompts"
+    assert [share / 1000 for _, share in token] == pytest.approx(
+        [each / sum(seconds) for each in seconds], abs=2e-3
+    )
     assert "Ranked by" not in shown, "the headline names it"
 
 
@@ -425,3 +423,9 @@ def test_what_makes_more_than_the_answer_is_as_large_as_the_answer(data_folder):
     screen, beside = opened("predict", show="serving", **asked), beside_words(answer(**asked))
     assert beside and "where all 256 run" in headline(screen)
     assert plain(beside) in [plain(each.value) for each in screen.subheader]
+
+
+def _bar(body):
+    """Returns what is named of each part of a bar, and its width in thousandths."""
+    widths = [int(each) for each in re.findall(r'style="flex:(\d+)', body)]
+    return list(zip(re.findall(r"<b>(.*?)</b>", body), widths, strict=True))

@@ -96,4 +96,4 @@ links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds
     with changes:
-        what_if.so_far("programs", before, experiment, wrong.has_told_all)
+        what_if.so_far("programs", before, experiment, wrong.titles)

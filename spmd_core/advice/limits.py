@@ -7,7 +7,7 @@ from spmd_core.base import bytes_text, numbered
 from spmd_core.facts import Accident
 from spmd_core.results import CompiledStep, StrategyResult
 from spmd_core.terms import listed
-from spmd_core.words import limit_words
+from spmd_core.words import counted_words, limit_words
 from spmd_core.workloads import FindingKind, Program, device_bytes
 
 KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
@@ -37,7 +37,7 @@ def checked_words(program: Program, compiled: StrategyResult | CompiledStep | No
     parts = [numbered(arguments, "argument"), numbered(outputs, "output")]
     kinds = len(KINDS) if compiled else _OF_FILE
     if compiled and compiled.collectives is not None:
-        parts.append(f"{numbered(len(compiled.collectives), 'collective')} of the compiled program")
+        parts.append(counted_words([each.count for each in compiled.collectives]))
     checked = f"None of {kinds} kinds of mistakes in {listed(parts)}."
     return " ".join(filter(None, (checked, _replicated_words(program), unchecked_words(compiled))))
 

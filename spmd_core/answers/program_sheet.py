@@ -8,6 +8,7 @@ from math import prod
 from spmd_core.answers.strategies import peak_bytes, sent
 from spmd_core.base import bytes_text, count_text, number_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import executed
 from spmd_core.results import StrategyResult
 from spmd_core.sheets import Sheet, Table, count, number, size, text
 from spmd_core.terms import in_quotes
@@ -60,11 +61,9 @@ class ProgramRow:
 
     @property
     def collectives(self) -> int | None:
-        """How many collectives a device executes."""
-        if self.outcome is None or self.outcome.collectives is None:
-            return None
-        counts = [each.count for each in self.outcome.collectives]
-        return None if None in counts else sum(each or 0 for each in counts)
+        """How many collectives a device runs in a step."""
+        moved = self.outcome.collectives if self.outcome else None
+        return None if moved is None else executed([each.count for each in moved])
 
     @cached_property
     def flops(self) -> int | None:
@@ -84,7 +83,7 @@ PROGRAMS: Sheet[ProgramRow] = Sheet(
         text("", lambda row: row.called),
         text("Program", lambda row: row.words if row.words != row.called else None),
         number("FLOPs", lambda row: row.flops),
-        count("Collectives", lambda row: row.collectives),
+        count("Collectives run", lambda row: row.collectives),
         size("Sent per device", lambda row: row.sent),
         size("Peak per device", lambda row: row.peak),
     )
@@ -118,7 +117,7 @@ def _apart(one: ProgramRow, other: ProgramRow) -> Iterator[str]:
     if None not in (one.collectives, other.collectives) and (
         more := (one.collectives or 0) - (other.collectives or 0)
     ):
-        yield f"{count_text(abs(more))} {'more' if more > 0 else 'fewer'} collectives"
+        yield f"{count_text(abs(more))} {'more' if more > 0 else 'fewer'} collectives run"
     for mine, theirs, what in (
         (one.sent, other.sent, "sent"),
         (one.peak, other.peak, "memory"),

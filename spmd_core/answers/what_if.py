@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from spmd_core.answers.collective_sheet import COLLECTIVES, CommunicationRow
 from spmd_core.answers.training_sheet import Figure
 from spmd_core.base import (
+    bytes_change,
     bytes_text,
     capital,
     change_text,
@@ -175,14 +176,26 @@ class WhatIf:
         peaks = tuple(each.peak_bytes or 0 for each in self.programs)
         listed = [PEAK] if all(peaks) and _ratio(peaks) > 1 + WITHIN else []
         if self.is_timed:
-            times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
-            if _ratio(times) < 1 - WITHIN and self._has_room:
+            ratio = _ratio(self._times)
+            if ratio < 1 - WITHIN and self._has_room:
                 return ()
-            return (*listed, *([STEP] if _ratio(times) > 1 + WITHIN else ()))
+            return (*listed, *([STEP] if ratio > 1 + WITHIN else ()))
         ratios = {SENT: _ratio(self.sent_bytes), WORK: _ratio(self.work or (1, 1))}
         risen = [title for title, ratio in ratios.items() if ratio > 1 + WITHIN]
         is_worse = prod((_ratio(peaks), *ratios.values())) > 1 + WITHIN
         return (*listed, *(risen if is_worse else ()))
+
+    @cached_property
+    def is_no_gain(self) -> bool:
+        """Returns True if neither the step nor the peak is less by over 2%."""
+        if not self.is_timed:
+            return False
+        peaks = tuple(each.peak_bytes or 0 for each in self.programs)
+        return min(_ratio(self._times), _ratio(peaks)) >= 1 - WITHIN
+
+    @property
+    def _times(self) -> tuple[float, ...]:
+        return tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
 
     @property
     def _has_room(self) -> bool:
@@ -194,9 +207,8 @@ class WhatIf:
     @property
     def costs(self) -> str:
         """What rises though it is not worse, before and after; "" where nothing does."""
-        times = tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
         peaks = tuple(each.peak_bytes or 0 for each in self.programs)
-        ends = {PEAK: peaks, STEP: times if self.is_timed else (0, 0), SENT: self.sent_bytes}
+        ends = {PEAK: peaks, STEP: self._times if self.is_timed else (0, 0), SENT: self.sent_bytes}
         ends[WORK] = self.work or (0, 0)
         values = {each.title: each.value for each in self.figures}
         risen = [
@@ -336,7 +348,7 @@ def quantities(
             spans = change_text(*(span_text(each.low, each.high) for each in (was, now)))
             rows.append(Figure(title, ends, f"range {spans}"))
         elif isinstance(was, int) and isinstance(now, int):
-            rows.append(Figure(title, in_one_unit(was, now, bytes_text)))
+            rows.append(Figure(title, bytes_change(was, now)))
     return rows
 
 

@@ -25,6 +25,8 @@ _UNITS = {
 }
 _APART = 100  # times: quantities further apart have a unit each
 
+_MISSTATED = 0.02  # of a difference
+
 
 def bytes_text(count: float | None, like: float | None = None) -> str:
     """Bytes in binary units, e.g. `3.0 MiB`, those of `like` where that is given; an en dash where
@@ -41,6 +43,22 @@ def bytes_text(count: float | None, like: float | None = None) -> str:
         if abs(count if like is None else like) >= (step if name == "KiB" else _FULL * step):
             return f"{count / step:,.1f} {name}"
     return f"{count:,.0f} B"
+
+
+def bytes_change(was: float, now: float) -> str:
+    """Returns bytes as a change, in one unit; with another digit where one less misstates what they
+    differ by.
+
+    >>> bytes_change(2.32 * 2**30, 1.48 * 2**30), bytes_change(2 * 2**30, 1.5 * 2**30)
+    ('2.32 → 1.48 GiB', '2.0 → 1.5 GiB')
+    """
+    unit = bytes_text(max(was, now)).rpartition(" ")[2]
+    step = next((step for step, name in _BYTE_STEPS if name == unit), 1)
+    ends = was / step, now / step
+    off = abs(round(ends[1], 1) - round(ends[0], 1) - (ends[1] - ends[0]))
+    if step > 1 and max(ends) < 10 and off > _MISSTATED * abs(ends[1] - ends[0]):
+        return change_text(*(f"{end:.2f} {unit}" for end in ends))
+    return in_one_unit(was, now, bytes_text)
 
 
 def about_bytes(count: float) -> str:

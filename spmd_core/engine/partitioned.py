@@ -96,6 +96,7 @@ def _predicted(experiment: Experiment, strategy: str) -> Partitioned:
         peak_bytes=prediction.memory_bytes.peak,
         is_compiled=prediction.program == "final",
         predicted_s=prediction.predicted_s,
+        shares_s=prediction.shares_by_axis,
     )
 
 

@@ -10,6 +10,7 @@ from spmd_core.facts.collective import (
     Remedy,
     Removal,
     TriedChange,
+    executed,
     sent_at_least,
     sent_per_step,
 )
@@ -129,6 +130,7 @@ __all__ = [
     "TriedChange",
     "Verdict",
     "by_curve",
+    "executed",
     "labelled",
     "over_processes",
     "possible",

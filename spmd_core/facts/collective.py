@@ -196,6 +196,13 @@ class Collective(CollectiveKind):
         return values
 
 
+def executed(counts: Sequence[int | None]) -> int | None:
+    """Returns how many collectives a device runs in a step, by the count of each; None where a loop's
+    count is not known.
+    """
+    return None if None in counts else sum(each or 0 for each in counts)
+
+
 def sent_at_least(listed: Sequence[Collective]) -> int:
     """Returns the bytes that a device sends in a step, where a loop of unknown count runs once."""
     return round(sum(each.sent_share * each.bytes * each.times for each in listed))

@@ -489,6 +489,18 @@ class Lab:
         """
         return all(each.done() for each in self._partitions(before, after, asker)[0])
 
+    def as_it_is(self, experiment: Experiment, asker: Asker = COMMAND_LINE) -> WhatIf | None:
+        """Returns what an exported program requests as it is, a change of nothing, once the compiler
+        has answered; requests the answer, and returns None until then.
+
+        Raises:
+          RequestError, WorkerError: as `what_if`.
+        """
+        self._check_partitions(experiment, asker)
+        if not self._partitioning.asked(experiment, experiment.strategies[0]).done():
+            return None
+        return self.what_if(experiment, experiment, asker)
+
     def _partitions(
         self, before: Experiment, after: Experiment, asker: Asker
     ) -> list[list[Future[Partitioned]]]:

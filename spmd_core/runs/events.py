@@ -216,8 +216,8 @@ class PartitionCommand(Frozen):
 class Partitioned(Frozen):
     """Up: the collectives of the program, its peak memory on a device, whether it was compiled to its
     end, as programs for GPUs and with Pallas kernels are, the estimate of its time on an
-    absent target, what else a device does, where that can be listed, and the CPU seconds that this took;
-    `values`: of propagation alone, its values by source line and type,
+    absent target, and its seconds by part, what else a device does, where that can be listed, and
+    the CPU seconds that this took; `values`: of propagation alone, its values by source line and type,
     and how many there are of each; no collectives.
     """
 
@@ -227,6 +227,7 @@ class Partitioned(Frozen):
     is_compiled: bool = False
     values: tuple[tuple[str, str, int], ...] | None = None
     predicted_s: Estimate | None = None
+    shares_s: dict[str, float] | None = None
     operations: tuple[Operation, ...] | None = None
     seconds: float = 0.0
 

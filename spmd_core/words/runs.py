@@ -14,7 +14,7 @@ from spmd_core.base import (
     span_text,
     value_text,
 )
-from spmd_core.facts import Collective
+from spmd_core.facts import Collective, executed
 from spmd_core.program import kind_words
 from spmd_core.results import ArrayReport, Result, StrategyResult
 from spmd_core.runs import COMPILING, RunStatus
@@ -274,6 +274,15 @@ def collectives_words(outcome: StrategyResult) -> str:
     if outcome.collectives is None:
         return "–"
     return ", ".join(dict.fromkeys(map(collective_words, outcome.collectives))) or "none"
+
+
+def counted_words(counts: Sequence[int | None]) -> str:
+    """Returns how many collectives a program has, and how often a step runs them: the two differ in
+    loops, and where a loop's count is unknown the second is.
+    """
+    runs = executed(counts)
+    often = "" if runs is None or runs == len(counts) else f", run {numbered(runs, 'time')} a step"
+    return f"{numbered(len(counts), 'collective')}{often}"
 
 
 def collective_words(one: Collective) -> str:

@@ -22,7 +22,7 @@ from spmd_core.workloads import files
 from spmd_lab.ui import choices, forms, links, state, style
 from spmd_lab.ui.entrance import door, version
 from spmd_lab.ui.lab import as_viewer, lab, may_act, take_examples
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.tables import escaped
 
 PAGES = {
@@ -193,7 +193,7 @@ def _until_loaded(late: tuple[str, ...]) -> None:
 
 def refusal(sentence: str) -> None:
     """One sentence: what cannot be done, why, and what to do."""
-    st.error(plain(sentence), icon=":material/error:")
+    st.error(coded(sentence), icon=":material/error:")
 
 
 def refused(

@@ -17,6 +17,7 @@ from spmd_core.terms.bandwidth import bandwidths, off_line_words
 from spmd_core.words import evidence_words, progress
 from spmd_core.words.runs import (
     compile_words,
+    counted_words,
     failures,
     floor_words,
     kept_words,
@@ -295,3 +296,17 @@ def test_a_point_three_times_off_the_line_is_named():
     assert off_line_words([point(1024, 2e-3)], [line]) == ""
     assert off_line_words([point(1024, 4e-3)], [line]).startswith("1 point is 3 times off")
     assert bandwidths(point(8, None, 1.0)) == (8.0, 14.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((), "0 collectives"),
+        ((1,), "1 collective"),
+        ((1, 1), "2 collectives"),
+        ((1, 4), "2 collectives, run 5 times a step"),
+        ((1, None), "2 collectives"),
+    ],
+)
+def test_collectives_are_counted_as_instructions_and_as_often_as_they_run(counts, words):
+    assert counted_words(counts) == words

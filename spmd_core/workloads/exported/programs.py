@@ -36,7 +36,10 @@ PARSE_S = 60.0  # of a core: a busy machine refuses no good program
 LEFT_S = 3600.0  # after which what a process that was killed has left behind is cleared away
 PARSE_BYTES = 4 * 2**30  # of memory that the parser may hold
 GPUS = ("cuda", "rocm")  # as a file calls them
-HOW = 'write one with `spmd_lab.explain(step)(…).save("step.jaxexport")`'
+HOW = (
+    "write the bytes of `jax.export.export(jax.jit(step))(*args).serialize()`, or let "
+    '`spmd_lab.explain(step)(…).save("step.jaxexport")` do it'
+)
 _DELETE = "delete some on Programs, under Open your step"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READING = "reading-"

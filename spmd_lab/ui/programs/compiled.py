@@ -9,7 +9,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.facts import Remedy, sent_at_least
 from spmd_core.fields import axes_of
 from spmd_core.results import Result, StrategyResult
-from spmd_core.runs import RunStatus
+from spmd_core.runs import Partitioned, RunStatus
 from spmd_core.terms import mfu_words
 from spmd_core.words import parts, predictions as words, waiting
 from spmd_lab.ui import next_step, remedies
@@ -43,10 +43,13 @@ def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure
     return [each._replace(more=listed[each.title]) for each in rows]
 
 
-def limits(of: StrategyResult) -> None:
-    """Draws where the time of a predicted step goes."""
-    if (predicted := of.prediction) is not None and predicted.predicted_s is not None:
+def limits(of: StrategyResult | None, partitioned: Partitioned | None) -> None:
+    """Draws where the time of a step goes, as it was predicted, else as it was partitioned."""
+    predicted = of.prediction if of else None
+    if predicted is not None and predicted.predicted_s is not None:
         st.html(shares.split_bar(parts(predicted)))
+    elif of is None and partitioned and partitioned.shares_s:
+        st.html(shares.split_bar(words.by_words(partitioned.shares_s)))
 
 
 def misfit_words(of: StrategyResult) -> str:

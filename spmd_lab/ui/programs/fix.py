@@ -216,7 +216,7 @@ def offer(fixes: Fixes, program: Program) -> bool:
     if compares(fixes, fixes.listed[0], program):
         return True
     named = f"Use {label(specs)}" if fixes.known else COMPARE
-    pressed = st.button(named, type="primary", icon=":material/build:", key="mend", help=WORSE)
+    pressed = st.button(named, type="primary", icon=":material/build:", key="mend")
     if fixes.known is None and is_opened():
         follow(specs, "Comparing it with the program as it is…")
     elif fixes.known is None:
@@ -295,6 +295,25 @@ def told_costs(known: WhatIf | None) -> None:
             last = as_viewer(lab().what_if, before, now)
             if last.costs and not last.raised:
                 st.caption(f":orange[**The last fix cost:**] {plain(last.costs)}.")
+
+
+def as_it_is(experiment: Experiment) -> WhatIf | None:
+    """Returns what the compiler makes of the screen's program as it is; None until it has answered,
+    where it refuses, and of a link that is followed.
+    """
+    if is_opened():
+        with suppress(LabError):  # a compile reports it
+            return as_viewer(lab().as_it_is, experiment)
+    return None
+
+
+@st.fragment(run_every=live.INTERVAL_S)
+def follow_estimate(experiment: Experiment) -> None:
+    """Draws the screen again once the program as it is has its estimate, or is refused one."""
+    with suppress(LabError):
+        if as_viewer(lab().as_it_is, experiment) is None:
+            return
+    st.rerun()
 
 
 def waits() -> bool:

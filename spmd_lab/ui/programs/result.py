@@ -24,13 +24,13 @@ from spmd_core.advice import (
     saved_bytes,
     unchecked_words,
 )
-from spmd_core.answers import PEAK, SENT, STEP, WORSE, Figure, WhatIf, small
+from spmd_core.answers import PEAK, SENT, STEP, WORK, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
-from spmd_core.runs import RunStatus
+from spmd_core.runs import Partitioned, RunStatus
 from spmd_core.terms import ago, listed as in_words
 from spmd_core.words import waiting
 from spmd_core.workloads import Described, Program, matches
@@ -52,7 +52,8 @@ _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _CLAUSE = re.compile(
     r"(?:: |; |\. )"
 )  # ends what is wrong in a sentence: behind it what that costs
-NO_GAIN = "no time, by the estimate"  # of a fix that saves neither time nor peak
+NO_GAIN = "no faster, by the estimate"  # of a fix that saves neither time nor peak
+WAITS = "…"  # of a figure that is being computed
 _ALONE = "what a press changes: about, before it is compared"
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
@@ -89,6 +90,7 @@ class Wrong:
       compiled: the program's own result.
       result: the prediction that it is of; None of attached devices.
       when: how long ago that was.
+      as_is: what the compiler makes of the program as it is, where no fix is compared with it.
     """
 
     program: Program
@@ -99,6 +101,15 @@ class Wrong:
     compiled: StrategyResult | None
     result: Result | None = None
     when: str = ""
+    as_is: WhatIf | None = None
+
+    @property
+    def now(self) -> Partitioned | None:
+        """The program as it is, as the compiler partitions it; None where that is not known."""
+        if self.change:
+            return self.change.programs[1]
+        known = self.fixes.known or self.as_is
+        return known.programs[0] if known else None
 
     @property
     def is_finished(self) -> bool:
@@ -125,13 +136,12 @@ class Wrong:
         return bool(memory and memory.peak and memory.peak < _ROOMY * self.capacity)
 
     @property
-    def has_told_all(self) -> bool:
-        """Returns True if the card has the figures of all changes since the program was opened."""
-        return (
-            (self.is_finished or not self.fixes.listed)
-            and not self.is_worse
-            and self.change is not None
-        )
+    def titles(self) -> tuple[str, ...]:
+        """Titles of the figures of all changes since the program was opened that the card has."""
+        if self.is_worse or self.change is None:
+            return ()
+        is_of_all = self.is_finished or not self.fixes.listed
+        return (PEAK, STEP, SENT, WORK) if is_of_all else (STEP, SENT)
 
     @property
     def is_worse(self) -> bool:
@@ -150,10 +160,13 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     own = found.strategies["auto"] if found else None
     fixes = fix.judged(partial(_not_done, program, own))
     is_absent = experiment.place.is_absent
+    change = fix.changed(before)
+    is_alone = not (own or change or fixes.offered)
     return Wrong(
         program=program,
         fixes=fixes,
-        change=fix.changed(before),
+        change=change,
+        as_is=fix.as_it_is(experiment) if is_alone else None,
         held=[_held(None, program), *(_held(each, program) for each in fixes.listed[:1])],
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
         compiled=own,
@@ -186,11 +199,14 @@ def findings(wrong: Wrong) -> None:
 def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
     listed, unchecked = fixes.listed, unchecked_words(wrong.compiled)
+    limit = _limit(wrong)
     with st.container(key="findings", gap=None):
         st.html(
-            f'<h2>{_count(listed)}{" so far" * bool(unchecked)}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
+            f'<h2>{_count(len(listed) + bool(limit))}{" so far" * bool(unchecked)}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
         )
-        for at, each in enumerate(listed[:SHOWN_FINDINGS]):
+        if limit:
+            _waiting(limit)
+        for at, each in enumerate(listed[:SHOWN_FINDINGS], start=1 if limit else 0):
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
             saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
@@ -211,16 +227,17 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     room = f"of {bytes_text(capacity)} HBM" if capacity else ""
     is_of_all = wrong.is_worse or wrong.is_finished or not fixes.listed
     shown = wrong.change if is_of_all else fixes.known
+    kept = wrong.change or wrong.as_is
     with st.container(key="answer-wrong"):
         row = cards.headline(plain(_headline(wrong)))
         if wrong.is_finished:
             row.badge("Compiled", icon=":material/check:", color="green")
-        elif of := shown or (wrong.change if _kept(wrong) and not wrong.compiled else None):
+        elif of := shown or (kept if _kept(wrong, room) and not wrong.compiled else None):
             made = f"Its fix: {small(of.made)}" if wrong.compiled else of.made
             row.badge(plain(made), icon=":material/bolt:", color="orange")
-        if wrong.result or shown or _kept(wrong):
+        if wrong.result or shown or _kept(wrong, room):
             with cards.how_sure(row):
-                _sure(wrong, shown or wrong.change)
+                _sure(wrong, shown or kept)
         if not fixes.listed and not _donated(wrong.program.described.program):
             checked = plain(checked_words(wrong.program, wrong.compiled))
             kinds = in_words([title for title, _ in _TITLES.values()])
@@ -228,12 +245,14 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
+        if any(each.value == WAITS for each in figures) and not wrong.fixes.offered:
+            fix.follow_estimate(experiment)
         if _differ(held, peaks) and fixes.listed and not wrong.is_worse:
             _bars(held, peaks, capacity)
         if wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
-        elif wrong.compiled and not wrong.is_worse:
-            compiled.limits(wrong.compiled)
+        elif not wrong.is_worse:
+            compiled.limits(wrong.compiled, wrong.now)
         fix.refused(fixes)
         fix.told_costs(None if wrong.is_worse else fixes.known)
         if fixes.listed and not wrong.is_finished and fixes.is_spent(fixes.listed[0]):
@@ -259,15 +278,18 @@ def _figures(
     """
     of_fix, peaks = _of_fix(wrong, shown, room)
     titles = {each.title for each in of_fix}
-    return [*of_fix, *(each for each in _kept(wrong) if each.title not in titles)], peaks
+    return [*of_fix, *(each for each in _kept(wrong, room) if each.title not in titles)], peaks
 
 
-def _kept(wrong: Wrong) -> list[Figure]:
-    """Returns the step time and the bytes sent as the program was opened, and as it is; none where no
-    change is compared.
+def _kept(wrong: Wrong, room: str) -> list[Figure]:
+    """Returns the step time and the bytes sent as the program was opened, and as it is; of one that
+    was not changed all its figures.
     """
-    if wrong.change is None or wrong.is_worse or wrong.is_finished:
+    if wrong.is_worse or wrong.is_finished:
         return []
+    if wrong.change is None:
+        of = wrong.as_is.figures[:-1] if wrong.as_is else ()
+        return [each._replace(more=each.more or room * (each.title == PEAK)) for each in of]
     of = wrong.change.figures
     if wrong.compiled:
         of = compiled.figures(wrong.compiled, wrong.change, "")
@@ -286,7 +308,7 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
     if wrong.is_finished and wrong.compiled:
         return compiled.figures(wrong.compiled, shown, room), []
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
-        first = STEP if is_no_gain(shown) else ""
+        first = STEP if shown.is_no_gain else ""
         figures = [
             each._replace(
                 more=NO_GAIN if first == each.title else each.more or room * (each.title == PEAK)
@@ -305,7 +327,9 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
         memory = wrong.compiled.memory_bytes
         return compiled.figures(wrong.compiled, None, room), [memory.peak if memory else None]
     if wrong.fixes.offered and fix.is_opened():
-        return [Figure(PEAK, "…", "being compared")], []
+        return [Figure(PEAK, WAITS, "being compared")], []
+    if not listed and not wrong.compiled and not wrong.now and fix.is_opened():
+        return [Figure(STEP, WAITS, "being estimated")], []
     if not listed or listed[0].kind in COST_TIME or wrong.fixes.is_spent(listed[0]):
         return [], [None, None]
     if peak_bytes := _peak(wrong):  # of which a donation gives about its bytes back
@@ -320,8 +344,7 @@ def _peak(wrong: Wrong) -> int | None:
     """Returns the peak of the program as it is, where it was compiled or partitioned."""
     memory = wrong.compiled.memory_bytes if wrong.compiled else None
     known = [memory.peak if memory else None]
-    known += [wrong.change.programs[1].peak_bytes if wrong.change else None]
-    known += [wrong.fixes.known.programs[0].peak_bytes if wrong.fixes.known else None]
+    known += [wrong.now.peak_bytes if wrong.now else None]
     return next(filter(None, known), None)
 
 
@@ -440,18 +463,36 @@ def _change(was: int, now: int) -> str:
     return change_text(bytes_text(was), bytes_text(now)) if now < was else ""
 
 
-def _count(listed: Sequence[StepFinding]) -> str:
-    return "1 thing is wrong" if len(listed) == 1 else f"{len(listed)} things are wrong"
+def _count(number: int) -> str:
+    return "1 thing is wrong" if number == 1 else f"{number} things are wrong"
+
+
+def _limit(wrong: Wrong) -> str:
+    """Returns what a compiled step waits for where that comes before what is wrong in its arguments;
+    "" else.
+    """
+    of, result = wrong.compiled, wrong.result
+    if not (wrong.is_finished and of and result) or wrong.is_worse:
+        return ""
+    has_more = bool(wrong.fixes.listed or remedies.best(result))
+    return capital(limit_of(of)) if has_more and of.prediction and waiting(of.prediction) else ""
+
+
+def _waiting(limit: str) -> None:
+    """Draws what a step takes the longest for as the first thing that is wrong."""
+    with st.container(horizontal=True, vertical_alignment="center", key="finding-limit"):
+        st.markdown(f":red[**1. Waits**]  \n:small[{coded(limit)}]", width="stretch")
+        st.markdown("", width=170)
+        with st.container(width=250):
+            st.caption(":material/arrow_upward: Above")
 
 
 def _headline(wrong: Wrong) -> str:
     change = wrong.change
     if not change or not change.raised:
-        listed, of = wrong.fixes.listed, wrong.compiled
-        has_more = bool(listed) or (wrong.result and remedies.best(wrong.result))
-        if wrong.is_finished and has_more and of and (limit := limit_of(of)):
-            return f"{capital(limit)}."
-        return _first(() if wrong.is_finished else listed, of)
+        if limit := _limit(wrong):
+            return f"{limit}."
+        return _first(wrong.fixes.listed, wrong.compiled)
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
 
@@ -463,10 +504,10 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
     is_time = each.kind in COST_TIME
     if known := fixes.answers.get(fix.key(each)):
         values = {of.title: of.value for of in known.figures}
+        if known.is_no_gain:
+            return NO_GAIN
         if is_time and "→" in values.get(STEP, ""):
             return f"step {values[STEP]}"
-        if is_no_gain(known):
-            return NO_GAIN
         if is_time and SENT in values:
             return f"sent {values[SENT]}"
         listed = [("peak", PEAK), ("step", STEP)]
@@ -474,12 +515,6 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         changed = {of: value for of, value in ends.items() if "→" in value}
         return " · ".join(map(" ".join, (changed or ends).items()))
     return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)
-
-
-def is_no_gain(known: WhatIf) -> bool:
-    """Returns True if a change saves neither time nor peak memory, as far as both are estimated."""
-    values = {of.title: of.value for of in known.figures}
-    return STEP in values and not any("→" in values.get(title, "") for title in (STEP, PEAK))
 
 
 def _first(listed: Sequence[StepFinding], of: StrategyResult | None = None) -> str:

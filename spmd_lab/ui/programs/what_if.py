@@ -1,5 +1,6 @@
 """The effect of changed fields on what a program requests, before it is compiled."""
 
+from collections.abc import Collection
 from contextlib import suppress
 
 import streamlit as st
@@ -54,9 +55,9 @@ def draw(screen: str, before: Experiment, after: Experiment) -> None:
             _follow(before, after)
 
 
-def so_far(screen: str, before: Experiment, after: Experiment, is_told: bool = False) -> None:
-    """Draws, folded under its figures, what all changes of a program do to what it requests.
-    `is_told`: the card above has the figures.
+def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection[str] = ()) -> None:
+    """Draws, folded under its figures, what all changes of a program do to what it requests. `shown`:
+    titles of the figures that the card above has.
     """
     try:
         with st.spinner("Propagating…"):
@@ -64,10 +65,9 @@ def so_far(screen: str, before: Experiment, after: Experiment, is_told: bool = F
     except LabError as error:
         shell.refusal(str(error))
         return
-    moved = [each for each in answer.figures[:-1] if "→" in each.value]
-    told = "; ".join(f"{small(each.title)} {each.value}" for each in moved)
-    figures = f" {plain(told)}" if told and not is_told else f" {plain(_specs_words(after))}"
-    label = f"**Since it was opened:**{figures}"
+    moved = [each for each in answer.figures[:-1] if "→" in each.value and each.title not in shown]
+    words = "; ".join(f"{small(each.title)} {each.value}" for each in moved)
+    label = f"**Since it was opened:** {plain(words or _specs_words(after))}"
     with st.expander(label, icon=":material/difference:", key="what_if"):
         st.markdown(plain(answer.headline))
         if last := _since_last(screen, before, after):

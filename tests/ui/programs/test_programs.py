@@ -31,7 +31,7 @@ from spmd_core.facts import (
     Remedy,
 )
 from spmd_core.lab import Lab, Remedies
-from spmd_core.results import MemoryBytes, StepFinding, StrategyResult
+from spmd_core.results import MemoryBytes, Result, StepFinding, StrategyResult
 from spmd_core.runs.events import Partitioned
 from spmd_core.trials import searches
 from spmd_core.trials.trying.remedy_search import to_stored
@@ -177,7 +177,8 @@ def opened(data_folder):
 
 
 @pytest.mark.parametrize(
-    ("now", "is_gain"), [((4.0, 1.0), False), ((4.0, 0.5), True), ((3.0, 1.0), True)]
+    ("now", "is_gain"),
+    [((4.0, 1.0), False), ((4.0, 0.99), False), ((4.0, 0.5), True), ((3.0, 1.0), True)],
 )
 def test_a_fix_that_saves_no_time_and_no_peak_says_so(opened, now, is_gain):
     experiment, first, _, wrong = opened
@@ -979,6 +980,52 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
     assert "Recompile" in [each.label for each in screen.button]
+
+
+def test_a_program_without_a_fix_opens_with_its_step_peak_and_bytes(screen, monkeypatch):
+    answers = [None]
+    described = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported(), "clean")
+    experiment = as_exported(described)
+
+    def as_it_is(now, *_, **__):
+        of = answered(4.0, 0.5).model_copy(update={"shares_s": {"matmul": 0.3, "memory": 0.2}})
+        return WhatIf(now, now, (of, of)) if answers[0] else None
+
+    monkeypatch.setattr(lab(), "as_it_is", as_it_is)
+    screen.query_params["experiment"] = link.encode(experiment)
+    screen.run()
+    assert not [each for each in screen.get("html") if 'class="five"' in each.proto.body], (
+        "of a link nothing is partitioned unasked"
+    )
+    monkeypatch.setattr(fix, "is_opened", lambda: True)
+    screen.run()
+    assert figures(screen) == "Estimated step … being estimated"
+    answers[0] = WhatIf
+    screen.run()
+    assert not screen.exception
+    assert figures(screen).startswith("Peak memory per device 4.0 GiB of 15.8 GiB HBM Estimated")
+    assert "Estimated step 500 ms" in figures(screen)
+    drawn = " ".join(each.proto.body for each in screen.get("html"))
+    assert "matrix products" in drawn and "60.0%" in drawn, "what takes it"
+    assert "Nothing wrong in its arguments." in headline(screen)
+
+
+def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is_wrong():
+    program = Program(door.described_example(), door.described_example().mesh)
+    listed = [each for each in all_findings(program) if each.kind == "missing_donation"]
+    fixes = fix.Fixes(listed, {}, {})
+
+    def wrong(waited_s):
+        of = StrategyResult(
+            status="ok", prediction=waits(waited_s), memory_bytes=MemoryBytes(peak=1 << 30)
+        )
+        run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+        return result.Wrong(program, fixes, None, [0], 1000 << 30, of, run)
+
+    assert result._headline(wrong(0.006)) == "60% of the step waits for all-reduce over data."
+    assert result._limit(wrong(0.006)) == "60% of the step waits for all-reduce over data"
+    assert not result._limit(wrong(0.0001)), "what computes is not wrong"
+    assert result._headline(wrong(0.0001)).startswith("moments is held twice"), "1. Not donated"
 
 
 @pytest.mark.parametrize(("peak_gib", "is_finished"), [(5, False), (200, True)])

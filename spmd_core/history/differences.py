@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spmd_core.base import RequestError, seconds_text
+from spmd_core.base import RequestError, by_key, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Spec
 from spmd_core.results import Between
@@ -108,13 +108,22 @@ def _specs_of(program: Program, arguments: Sequence[str]) -> dict[str, str]:
     them; and those given to what is no argument.
     """
     specs, leaves = program.array_specs(), [each.path for each in program.described.arguments]
-    shown = {f"spec of {path}": _spec_words(specs[path]) for path in arguments}
+    shown = {"donated": _donated(program)} if arguments else {}
+    shown |= {f"spec of {path}": _spec_words(specs[path]) for path in arguments}
     others = (
         (pattern, spec)
         for pattern, spec in program.specs
         if arguments and not any(matches(pattern, path) for path in leaves)
     )
     return shown | {f"spec of {pattern}": _spec_words(spec) for pattern, spec in others}
+
+
+def _donated(program: Program) -> str:
+    """Returns the arguments that a program donates, by the first part of their paths."""
+    leaves = program.described.arguments
+    of = by_key((each.path.partition("/")[0], each.is_donated) for each in leaves)
+    names = [f"{name}{' in part' * (not all(each))}" for name, each in of.items() if any(each)]
+    return ", ".join(names) or NOT_THERE
 
 
 def _spec_words(spec: Spec) -> str:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -18,6 +19,7 @@ from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sheet
 
 _testing = threading.Lock()  # one at a time: two would share the devices
+_PUBLISHED = Path(__file__).parents[2] / "docs/pictures/published.png"  # of a checkout
 _MARKS = {"ok": "✓", "warn": "!", "fail": "✗", "unknown": "?"}
 
 
@@ -55,17 +57,16 @@ def facts(hardware: Hardware, environment: Environment | None) -> tuple[tuple[st
 
 
 def headline(hardware: Hardware, environment: Environment | None, target: str) -> str:
-    """What this is, the machine, and how well predictions hold."""
+    """What this is, and the machine."""
     if hardware.accelerator is None:
         here = f"{parse_target(target).device_count} simulated CPU devices"
     elif environment:
         here = f"{environment.device_count} × {environment.device_kind}"
     else:
         here = f"{hardware.chips} × {hardware.name}"
-    of = f"{predictions.HELD} of {predictions.PUBLISHED}"
     return (
         f"See how JAX shards arrays, and what it costs: measured on {here}, predicted for TPUs and "
-        f"GPUs. {of} published step times are in their predicted ranges."
+        "GPUs."
     )
 
 
@@ -104,12 +105,25 @@ def draw(
     target: str,
     worker_pid: int | None,
 ) -> int:
-    """Draw the machine in a line, with who holds its devices; returns how many remarks it has."""
+    """Draw the machine in a line, with who holds its devices, and how well predictions hold; returns
+    how many remarks it has.
+    """
     st.caption(plain(headline(hardware, environment, target)))
+    of = f"{predictions.HELD} of {predictions.PUBLISHED} published step times"
+    words = f"{of} are in their predicted {predictions.RANGE}s"
+    if st.button(words, type="tertiary", key="published", icon=":material/target:"):
+        _published()
     shown = remarks(hardware, None, target, worker_pid)
     for remark in shown:
         st.caption(plain(remark))
     return len(shown)
+
+
+@st.dialog("How well do predictions hold?", width="large")
+def _published() -> None:
+    st.caption(plain(predictions.RANGES_WORDS))
+    if _PUBLISHED.exists():
+        st.image(str(_PUBLISHED), alt="Estimates over published steps, by chip and kind of step")
 
 
 def draw_details(

@@ -109,6 +109,19 @@ def test_the_specs_that_two_programs_have_differ_not_those_given_in_place_of_the
     assert dtype_words(one) == "float32"
 
 
+def test_what_two_programs_donate_differs():
+    trees = {"params": {"w": STRUCT, "v": STRUCT}, "mom": {"w": STRUCT}, "x": STRUCT}
+
+    def step(params, mom, x):
+        moved = {name: each - mom["w"] for name, each in params.items()}
+        return moved, {"w": mom["w"] + x @ x}
+
+    files = [written(step, trees, donated=names) for names in ((), ("params", "mom"))]
+    rows = dict(difference_rows([of(each) for each in files]))
+    assert rows["donated"] == ["none", "params, mom"]
+    assert "donated" not in dict(difference_rows([of(files[0]), of(files[0], mesh={"x": 4})]))
+
+
 def test_programs_are_called_as_their_runs(files):
     experiments = [of(each) for each in files]
     rows = [ProgramRow(each.exported.described.name, each, None) for each in experiments]

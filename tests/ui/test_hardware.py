@@ -1,7 +1,9 @@
 from bench.values import ENVIRONMENT
 from spmd_core.machine.hardware import Hardware, Holder
 from spmd_core.results import Environment
+from spmd_core.words.predictions import HELD, PUBLISHED, RANGE
 from spmd_lab.ui.hardware import cluster_headline, facts, headline, hosts_table, remarks
+from tests.ui import opened
 
 LAPTOP = Hardware(None, None, (), (), 2, 8 * 2**30, 4 * 2**30)
 TPU = Hardware(
@@ -102,3 +104,12 @@ def test_a_cluster_has_a_row_for_each_host_with_its_chips():
         }
         for number in range(2)
     ]
+
+
+def test_how_well_predictions_hold_is_a_press_from_the_overview(data_folder):
+    screen = opened()
+    (button,) = [each for each in screen.button if each.key == "published"]
+    assert f"{HELD} of {PUBLISHED} published step times" in button.label and RANGE in button.label
+    assert not screen.get("image")
+    button.click().run(timeout=60)
+    assert not screen.exception and len(screen.get("image")) == 1

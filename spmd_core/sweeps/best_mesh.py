@@ -26,6 +26,7 @@ from spmd_core.sweeps.context_kinds import BOTH, CONTEXT_KINDS, with_heads
 from spmd_core.sweeps.saved_arrays import (
     Fitting,
     fastest,
+    is_any_sure,
     offloaded,
     rematerialized,
     sure_to_fit,
@@ -40,6 +41,8 @@ _AXES = ("data", "fsdp", "expert", "sequence", "tensor")
 _LONG = ("data", "fsdp", "expert", "sequence", CONTEXT, "tensor")
 _KEPT = 512
 _MOST_TENSOR = 16  # beside stages: two nodes of 8 GPUs
+# times the step of a plan that may fit: a sure one that takes longer is no better than a compile of it
+_MOST_SURE = 1.5
 _SCHEDULES = (
     {"schedule": "zb-h1"},
     {"schedule": "interleaved", "repeats": 2},
@@ -119,14 +122,12 @@ def _best(
     best = _best(form, target, batch, remats, way, own, False)
     rings = may_pass_in_rings(topology, best.plan.compiler_flags)
     for change in step_options(given, rings)[1:]:
-        most = (1 - SAME) * _seconds(best.plan) if best.fits else math.inf
-        with suppress(RequestError):  # sizes that so many microbatches do not divide
-            forms = _forms({**given, **dict(change)}, batch, best.meshes)
-            other = _of_forms(forms, topology, remats, [], most)
-            is_better = other.fits and _seconds(other.plan) < most
-            plans, better = best.plans + other.plans, other if is_better else best
-            best = replace(better, tried=best.tried, plans=plans, meshes=best.meshes)
-    return best if best.fits else _in_more_parts(best, given, topology, batch, remats)
+        forms = _forms({**given, **dict(change)}, batch, best.meshes)
+        best = _better(best, forms, topology, remats)[0]
+    flags = step_options({**given, "microbatches": 1}, rings)
+    for flag in flags if given.get("microbatches") is None else ():
+        best = _in_more_parts(best, {**given, **dict(flag)}, topology, batch, remats)
+    return best
 
 
 def _in_more_parts(
@@ -136,19 +137,52 @@ def _in_more_parts(
     batch: float,
     remats: tuple[str, ...],
 ) -> BestMesh:
-    """Returns the best mesh in the fewest microbatches, beyond those that `step_options` has, in which
-    one is sure to fit; `best`, which does not, where none is or the form has a number of its own.
+    """Returns the best mesh also in all other numbers of microbatches that divide the sequences of its
+    shards: the fewer of these are held at once, the more of each is saved. Each mesh is tried in
+    more and more of them, until none of its plans could be faster.
     """
-    parts = MOST_MICROBATCHES if given.get("microbatches") else MICROBATCHES[-1]
-    while (parts := 2 * parts) <= min(batch, MOST_MICROBATCHES):
-        with suppress(RequestError):
-            forms = _forms({**given, "microbatches": parts}, batch, best.meshes)
-            other = _of_forms(forms, topology, remats, [])
-            best = replace(best, plans=best.plans + other.plans)
-            memory = MeshEstimates(other.plan).memory(other.plan)
-            if other.fits and memory.fits(topology.chip.capacity) == "yes":
-                return replace(other, tried=best.tried, plans=best.plans, meshes=best.meshes)
+    left = best.meshes
+    for parts in _numbers_of_parts(batch):
+        into = [mesh for mesh in left if fewer_microbatches(parts, batch, mesh) == parts]
+        forms = _forms({**given, "microbatches": parts}, batch, into)
+        best, kept = _better(best, forms, topology, remats) if into else (best, ())
+        left = tuple(mesh for mesh in left if mesh in kept or mesh not in into)
     return best
+
+
+def _numbers_of_parts(batch: float) -> Iterator[int]:
+    """Numbers of microbatches that divide a batch, ascending, but for those that `step_options` has."""
+    for parts in range(2, min(int(batch), MOST_MICROBATCHES) + 1):
+        if batch % parts == 0 and parts not in MICROBATCHES:
+            yield parts
+
+
+def _better(
+    best: BestMesh,
+    forms: Iterable[Mapping[str, object]],
+    topology: Topology,
+    remats: tuple[str, ...],
+) -> tuple[BestMesh, tuple[Mesh, ...]]:
+    """Returns the better of the best mesh and that of these forms, a plan that is sure to fit before
+    one that may and is not much faster; and those of their meshes that may be better.
+    """
+    is_sure = _is_sure(best)
+    seconds = _seconds(best.plan) if best.fits else math.inf
+    most = seconds * ((1 - SAME) if is_sure else _MOST_SURE)
+    try:
+        other = _of_forms(forms, topology, remats, [], most)
+    except RequestError:  # none divides into so many microbatches, or may be faster
+        return best, ()
+    is_surer = _is_sure(other) and not is_sure
+    least = most if is_surer else (1 - SAME) * seconds
+    is_better = _is_sure(other) >= is_sure and other.fits and _seconds(other.plan) < least
+    plans, better = best.plans + other.plans, other if is_better else best
+    return replace(better, tried=best.tried, plans=plans, meshes=best.meshes), other.meshes
+
+
+def _is_sure(best: BestMesh) -> bool:
+    memory = MeshEstimates(best.plan).memory(best.plan)
+    return best.fits and memory.fits(best.plan.topology.chip.capacity) == "yes"
 
 
 def _seconds(plan: Plan) -> float:
@@ -182,15 +216,15 @@ def _of_forms(
         if held:  # a bound takes as long as the seconds of one plan
             least = estimates.least() if len(held) > 1 else 0.0
             fitting.append((least, len(fitting), estimates, held))
-        else:
-            seen.append((first, estimates))
+        seen.append((first, estimates))
         for plan, memory in [] if fitting else memories:
             others.append((memory.peak + memory.host, len(others), plan))
     if not tried:
         raise _refusal(topology, (*reasons,))
     more_plans = 0
-    if remats and not fitting:
-        fitting, more_plans = offloaded(seen)
+    if remats and not is_any_sure(fitting):
+        hosted, more_plans = offloaded(seen)
+        fitting = hosted if is_any_sure(hosted) or not fitting else fitting
     best = fastest(sure_to_fit(fitting)) if fitting else min(others)[2]
     bare = BestMesh(best, tried, bool(fitting), plans + more_plans, (*meshes,))
     return _saving_more(bare, remats, fitting, most)

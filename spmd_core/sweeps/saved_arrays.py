@@ -51,6 +51,15 @@ def sure_to_fit(fitting: Sequence[Fitting]) -> Sequence[Fitting]:
     return sure or fitting
 
 
+def is_any_sure(fitting: Sequence[Fitting]) -> bool:
+    """Returns True if a plan of these meshes is sure to fit."""
+    return any(
+        memory.fits(plan.topology.chip.capacity) == "yes"
+        for _, _, _, held in fitting
+        for plan, memory in held
+    )
+
+
 def fastest(fitting: Sequence[Fitting]) -> Plan:
     """Returns the plan with the shortest step."""
     shortest: tuple[float, int, int, Plan | None] = math.inf, 0, 0, None

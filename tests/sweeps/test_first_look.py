@@ -87,7 +87,7 @@ def test_what_fits_only_with_offload_is_offloaded_in_a_look():
 
 
 def test_a_look_at_what_is_not_sure_to_fit_names_the_nearest_and_the_space():
-    asked = {"model": "mixtral-8x7b", "chips": ["v6e:32"], "sequence": 8192}
+    asked = {"model": "mixtral-8x7b", "chips": ["v5e:64"], "sequence": 8192}
     look = first_look(read_question(asked))
     assert look.winner is None and look.ranking[0].candidate.fits == "likely"
     assert look.space > 10 * len(look.found), "others may be sure to"
@@ -130,9 +130,8 @@ def test_a_look_is_no_slower_than_the_plan_of_a_training_run_on_the_same_chips(m
     known = [row.run] * row.is_sure
     known += [e.run for e in ways if e.is_sure and e.plan.topology == row.plan.topology]
     look = first_look(read_question(form | {"chips": [f"{kind}:{chips}"]}))
-    assert look.winner and days(look.winner) <= min(
-        (run.days.estimate for run in known), default=1e9
-    )
+    least = min((run.days.estimate for run in known), default=1e9)
+    assert look.winner and days(look.winner) <= (1 + SAME) * least
     near = best_neighbors(look.winner.plan)
     inside = [
         (seconds, plan)

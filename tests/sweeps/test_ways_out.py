@@ -63,15 +63,14 @@ def test_ways_out_fit_and_none_is_worse_than_one_before_it(kind, chips):
 
 
 def test_the_headline_of_ways_out_says_what_a_plan_gives_up():
-    asked, plan = nearest("v5e", 32)
+    asked, plan = nearest("v6e", 64, model="llama-3.1-405b")
     ways = ways_out(asked, plan)
     assert ways_headline(plan, ways) == (
-        "Fits on 128 v5e with 524,288 tokens a step and 256 with all 4,194,304."
+        "Fits on 256 v6e with 49,152 tokens a step and 512 with all 4,194,304."
     )
     assert [way_words(way, plan) for way in ways] == [
-        "128 chips",
-        "128 chips, 524,288 tokens a step",
-        "256 chips",
+        "256 chips, 49,152 tokens a step",
+        "512 chips",
     ]
     assert ways_headline(plan, ()) == "Nothing that was tried is sure to fit."
 

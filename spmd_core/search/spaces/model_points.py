@@ -136,7 +136,7 @@ def check_slices(point: MeshPoint) -> None:
     """RequestError where slices are not on the axis that passes least between them."""
     slices = point.topology.slices
     (name, size), *others = point.mesh
-    if name == STAGE and others and slices % size == 0:  # each stage over several
+    if others and name in ("data", "fsdp", STAGE) and slices % size == 0:  # each over several
         slices //= size
         name, size = others[0]
     if slices > 1 and (name not in ("data", "fsdp", STAGE) or size % slices):

@@ -67,12 +67,9 @@ class MeshEstimates:
         return work.total.seconds * (1 + straggling(self._shapes.topology))
 
     def least(self) -> float:
-        """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads:
-        without stages and experts those of the batch in one pass.
-        """
+        """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads."""
         plan = self._shapes.plan
-        # a microbatch may send tokens where the batch in one pass gathers the experts' weights
-        if plan.stages > 1 or (plan.is_in_parts and plan.size.experts > 1):
+        if plan.is_in_parts:
             return time_in_parts(plan, LEAST).estimate
         return _least_of_a_pass(plan.model_copy(update={"microbatches": None}))
 
@@ -109,7 +106,7 @@ class MeshEstimates:
         return step_parts(shapes_under(self._shapes, plan), self._recomputed(plan))
 
 
-@lru_cache(maxsize=256)  # microbatches of one mesh have it in common
+@lru_cache(maxsize=256)  # bounds that order meshes, and that leave out plans
 def _least_of_a_pass(plan: Plan) -> float:
     return step_parts(shapes_of(plan), LEAST).time(0).estimate
 

@@ -64,7 +64,7 @@ def test_two_programs_differ_and_what_they_compile_to_is_said(data_folder, files
     said = comparison_json(found)["sentences"]
     names = [each.exported.described.name for each in (other, one)]
     assert said[-1] == (
-        f"{' runs another program than '.join(names)}: 3 more collectives, 5.2 MiB more sent, "
+        f"{' runs another program than '.join(names)}: 3 more collectives run, 5.2 MiB more sent, "
         "2.0 MiB more memory, 2× the FLOPs."
     )
     assert "different programs" in found.answers[0].apart
@@ -72,7 +72,7 @@ def test_two_programs_differ_and_what_they_compile_to_is_said(data_folder, files
     assert said[-1] in " ".join(text.split()) and "same experiment" not in text
     table = programs_table(found.programs)
     assert [cell.value for cell in table.column("FLOPs")] == [2 * 64**3, 4 * 64**3]
-    assert [cell.value for cell in table.column("Collectives")] == [2, 5]
+    assert [cell.value for cell in table.column("Collectives run")] == [2, 5]
 
 
 def test_one_program_on_two_meshes_is_the_same_program(data_folder, files):

@@ -10,9 +10,9 @@ bandwidths.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from statistics import NormalDist
 
 import numpy as np
@@ -150,8 +150,20 @@ def route(
     """What a group of devices covers of the topology; `groups`: all that communicate at once, of which
     the load of the links results where it is no subgrid.
     """
-    places = [coordinates[device] for device in group]
-    spans = []
+    places, every = [coordinates[device] for device in group], np.asarray(groups, dtype=int)
+    loads = partial(_scattered, topology, every, coordinates) if len(every) else None
+    return _route(topology, places, loads)
+
+
+def _route(
+    topology: Topology,
+    places: Sequence[Sequence[int]],
+    loads: Callable[[int], Scattered] | None,
+) -> Route:
+    """The same of a group's coordinates; `loads`: the load of the links, of groups with so many devices
+    in each slice.
+    """
+    spans, size = [], len(places)
     for axis, length in enumerate(topology.shape):
         values = sorted({place[axis] for place in places})
         if len(values) > 1:
@@ -160,15 +172,13 @@ def route(
             spans.append(AxisSpan(axis, len(values), stride, closes))
     slices, cores = len({place[-1] for place in places}), len({place[-2] for place in places})
     if topology.chip.is_gpu:
-        here = -(-len(group) // slices)
+        here = -(-size // slices)
         spans = [AxisSpan(0, here, 1, False)] if here > 1 else []
-        return Route(tuple(spans), slices, regular=here * slices == len(group), switched=True)
+        return Route(tuple(spans), slices, regular=here * slices == size, switched=True)
     covered = math.prod(span.size for span in spans) * slices * cores
-    if covered == len(group) or len(group) % slices or not len(groups):
-        return Route(tuple(spans), slices, cores, covered == len(group))
-    every = np.asarray(groups, dtype=int)
-    scattered = _scattered(topology, every, coordinates, len(group) // slices)
-    return Route(tuple(spans), slices, cores, False, scattered=scattered)
+    if covered == size or size % slices or not loads:
+        return Route(tuple(spans), slices, cores, covered == size)
+    return Route(tuple(spans), slices, cores, False, scattered=loads(size // slices))
 
 
 _MOST_PAIRS = 1 << 16
@@ -201,8 +211,8 @@ def route_of(
     places = mesh_places(topology, [size for _, size in mesh], order)
     groups = mesh_groups(places, mesh, axes)
     numbers = np.arange(groups.shape[0] * groups.shape[1]).reshape(groups.shape[:2])
-    listed = [tuple(each) for each in groups.reshape(-1, 5).tolist()]
-    return route(topology, numbers[0].tolist(), listed, numbers)
+    loads = partial(_scattered, topology, numbers, groups.reshape(-1, 5))
+    return _route(topology, groups[0].tolist(), loads)
 
 
 def bandwidth(topology: Topology, where: Route, rates: LinkRates = EXPECTED) -> float:

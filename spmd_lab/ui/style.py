@@ -218,7 +218,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stExpandSidebarButton"]::after {{ font-size: 1rem; font-weight: 600; }}
   [class*="st-key-edited-"] {{ flex-wrap: wrap-reverse; justify-content: flex-end; row-gap: 0; }}
   [class*="st-key-edited-"] > :first-child {{ min-width: 100%; }}
-  :has(> .st-key-sweep-choices) ~ :has(> .st-key-answer) {{ order: -1; }}
+  .st-key-sweep-choices {{ gap: 0.5rem 1rem; }}
   .st-key-tour > :not(:last-child) {{ min-width: 100%; }}
   [class*="st-key-said-"] :is(h2, h3) {{ font-size: 1.33rem; font-weight: 700; padding: 1.2rem 0 0; }}
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}

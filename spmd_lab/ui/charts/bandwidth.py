@@ -33,6 +33,7 @@ Points = Sequence[Point]
 Span = tuple[float, float] | None  # of predicted times, in times as long
 Spans = Mapping[str, tuple[float, float]]  # the same by kind
 _SUM = kind_title("all-reduce")
+_NONE_PUBLISHED = "no published run"  # where a range would be
 
 
 def sweep_chart(
@@ -190,8 +191,8 @@ def rank_chart(
 ) -> Spec:
     """Returns a bar for each kind at that size, or the largest that all have, the best first, that of `kind`
     dark: measured where it is, with a tick for what is predicted, and for the `other` one. `why`
-    stands on bars that are longer than that of an all-reduce. A line on each bar of what is
-    predicted spans its range, in times as long, where `ranges` has one of its kind and size.
+    is on bars that are longer than that of an all-reduce. A line on each bar of what is predicted
+    spans its range, in times as long, where `ranges` has one; beside these no run is published.
     """
     most = _common(points, size)
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
@@ -216,8 +217,12 @@ def rank_chart(
         ),
     ]
     by = ", ├─┤ range" if spanned else ", by the data sheet" * (lead == PREDICTED)
-    title = _HEADING | {"text": _ranked(quantity, most, not spanned) + by}
+    title = _HEADING | {"text": _ranked(quantity, most, not spanned) + by + _ticked(others, other)}
     return layered(layers, {"step": 26}, title=title)
+
+
+def _ticked(others: Points, other: str) -> str:
+    return f", ┃ on {other.removesuffix(f', {PREDICTED}')}" if others else ""
 
 
 def _bars(rows: Sequence[Row], quantity: str, spans: Spans, why: Mapping[str, str]) -> list[Row]:
@@ -227,7 +232,12 @@ def _bars(rows: Sequence[Row], quantity: str, spans: Spans, why: Mapping[str, st
     ordered = sorted(rows, key=lambda row: (row["y"], row["kind"]), reverse=quantity != TIME)
     second = "" if spans else {TIME: "bus"}.get(quantity, "time")
     shown = [
-        {**row, "shown": _reach(row, quantity, span), **_ends(row, quantity, span or (1.0, 1.0))}
+        {
+            **row,
+            "shown": _reach(row, quantity, span),
+            "without": "" if span or not spans else f", {_NONE_PUBLISHED}",
+            **_ends(row, quantity, span or (1.0, 1.0)),
+        }
         for row in ordered
         for span in [spans.get(str(row["name"]))]
     ]
@@ -258,12 +268,12 @@ def _labeled(bars: Sequence[Row], second: str, why: Mapping[str, str]) -> list[R
         {
             **row,
             "row": kind,
-            "label": f"{brief} · {more}" if more else brief,
+            "label": f"{brief}{row['without']}" + f" · {more}" * bool(more),
             "brief": brief,
         }
         for row, kind in zip(bars, times, strict=True)
         for brief in [f"{row['shown']} · {row[second]}" if second else str(row["shown"])]
-        for more in [why.get(kind) if kind in slow else ""]
+        for more in [why.get(kind, "") if kind in slow else ""]
     ]
 
 

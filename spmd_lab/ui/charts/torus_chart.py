@@ -5,6 +5,7 @@ coordinate along one mesh axis.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -20,6 +21,14 @@ _STUB = 0.62  # length of a link that wraps around, in steps between chips
 _SHADES = ["#4662d7", "#36aaf9", "#1ae4b6", "#72e05e", "#c7d034", "#faba39", "#f66b19", "#cb2a04"]
 _LINK, _WRAP = "link", "wraps around"
 _LINK_COLORS = {_LINK: "#9aa1ab", _WRAP: "#d9730d"}
+_NUMBER = {"type": "text", "fontSize": 12, "fontWeight": 600, "color": "#16202e"}
+_DISK = {
+    "type": "circle",
+    "size": 260,
+    "color": "#ffffff",
+    "opacity": 0.85,
+}  # legible on each color
+_NUMBERED_PX = 22.0  # of a step between chips: less has no room for a number
 _LAYER_GAP = 1.6  # between the last chip of a layer and the first of the next, in steps
 
 
@@ -77,13 +86,40 @@ def torus_chart(
 def groups_chart(
     topology: Topology, mesh: Sequence[tuple[str, int]], axes: Axes, order: str, width_px: int
 ) -> Spec:
-    """Chips as in `torus_chart`, colored by their group of a collective over `axes`; the first group
-    is joined in the order of the mesh.
+    """Chips as in `torus_chart`, colored by their group of a collective over `axes`; each numbered by
+    its place in its group, else the first group joined in the order of the mesh.
     """
     places = mesh_places(topology, [size for _, size in mesh], order)
     groups = mesh_groups(places, mesh, axes)
     of = np.repeat(np.arange(len(groups)), groups.shape[1]).reshape(groups.shape[:2])
-    return _chart(topology, groups, of, groups[0], width_px, "group and place in it")
+    if not (numbers := _numbers(topology, groups, of, width_px)):
+        return _chart(topology, groups, of, groups[0], width_px, "group and place in it")
+    drawn = _chart(topology, groups, of, groups[0, :0], width_px, "group and place in it")
+    width, height = _drawing(topology).size
+    place = {"x": _place("x", width), "y": _place("y", height, reverse=True)}
+    drawn["layer"].append(layer(numbers, _DISK, **place))
+    drawn["layer"].append(layer(numbers, _NUMBER, **place, text={"field": "number"}))
+    return drawn
+
+
+def _numbers(topology: Topology, groups: np.ndarray, of: np.ndarray, width_px: int) -> list[Row]:
+    """Returns the place of each chip in its group, where chips have room for it."""
+    drawing = _drawing(topology)
+    if _step_px(drawing, width_px) < _NUMBERED_PX * topology.chip.devices_per_chip:
+        return []
+    return [
+        {
+            "x": (cast(float, row["x"]) + cast(float, row["x2"])) / 2,
+            "y": (cast(float, row["y"]) + cast(float, row["y2"])) / 2,
+            "number": str(row["mesh"]).rpartition(", ")[2],
+        }
+        for row in _chips(drawing, groups, of)
+    ]
+
+
+def _step_px(drawing: _Drawing, width_px: int) -> float:
+    width, height = drawing.size
+    return max(5.0, min(38.0, width_px / width, 330 / height))
 
 
 def _chart(
@@ -99,7 +135,7 @@ def _chart(
     """
     drawing = _drawing(topology)
     width, height = drawing.size
-    step_px = max(5.0, min(38.0, width_px / width, 330 / height))
+    step_px = _step_px(drawing, width_px)
     place = {"x": _place("x", width), "y": _place("y", height, reverse=True)}
     rectangle = place | {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
     layers = [
@@ -206,7 +242,7 @@ def _path(drawing: _Drawing, group: np.ndarray) -> list[Row]:
     """The chips of one group in mesh order, where all of it is in one layer that is drawn; jumps
     between layers would show little.
     """
-    z = int(group[0][2])
+    z = int(group[0][2]) if len(group) else 0
     layers = {(int(z), int(slice_number)) for _, _, z, _, slice_number in group}
     if len(group) > LONGEST_PATH or len(layers) > 1 or z >= drawing.layers:
         return []

@@ -273,15 +273,16 @@ def _charts(
     """Draws a chart of the kind that is shown by size, and all kinds ranked at the size shown."""
     own, beside = shown.of(points), shown.of(shown.others)
     ranges = ranges_of(points, expected_spans(experiment.place))
-    there = ranges_of(beside, shown.other_spans)
+    other_ranges = ranges_of(beside, shown.other_spans)
     axes = tuple(shown.over.split("+"))
-    span, other_span = (each.get((shown.kind, axes)) for each in (ranges, there))
+    span, other_span = (each.get((shown.kind, axes)) for each in (ranges, other_ranges))
     curve = chart.sweep_chart(own, beside, quantity, shown.other, shown.size, span, other_span)
     alt = chart.sweep_alt(own, quantity)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if is_ranked:
         why, kind = _narrow(experiment, points), shown.kind
-        also = shown.others, quantity, kind, shown.other, why, shown.size, ranges
+        there = [each for each in shown.others if each.axes == axes]
+        also = there, quantity, kind, shown.other, why, shown.size, ranges
         ranked = chart.rank_chart(points, *also)
         alt = chart.rank_alt(ranked)
         with placed.beside(experiment, axes):

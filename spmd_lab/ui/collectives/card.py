@@ -111,7 +111,7 @@ def draw(
             if point:
                 ranges = ranges_of(points, spans_of(topology)) if topology else {}
                 figures = _figures(point, topology, None if on else experiment, ranges)
-                draw_figures((*figures, *_beside(point, shown, ranges)))
+                draw_figures(figures, _beside(point, shown, ranges))
             if topology and point and is_predicted:
                 _sure(badges, topology, point.kind)
             _caption(*notes, off_line_words(own, fits))
@@ -184,9 +184,23 @@ def _beside(point: Point, shown: Shown, ranges: Ranges) -> Iterator[Figure]:
             span = span_at(each, there_ranges)
             ends = zip(span or (1.0, 1.0), own, strict=True)
             ratios = sorted(seconds * there / (_seconds(point) * here) for there, here in ends)
-            times = between(*(f"{ratio:.2f} ×" for ratio in ratios))
             known = _span(each, span) or seconds_text(seconds)
-            yield Figure(f"On {shown.other}", known, f"{times} as long")
+            yield Figure(f"On {shown.other}", known, _times_words(ratios[0], ratios[-1]))
+
+
+def _times_words(low: float, high: float) -> str:
+    """Returns how much faster or slower it is elsewhere, by the ratios of times there to those here.
+
+    >>> _times_words(0.35, 0.35), _times_words(1.5, 2.0), _times_words(0.8, 1.25)
+    ('2.86× faster', '1.50 to 2.00× slower', '0.80 to 1.25× as long')
+    """
+    ends, words = (low, high), "as long"
+    if high < 1:
+        ends, words = (1 / high, 1 / low), "faster"
+    elif low > 1:
+        words = "slower"
+    times = between(*(f"{each:.2f} ×" if each < 10 else f"{each:.0f} ×" for each in ends))
+    return f"{times.replace(' ×', '×')} {words}"
 
 
 def _published_on(kind: str) -> str:

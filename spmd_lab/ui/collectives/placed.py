@@ -11,9 +11,9 @@ from spmd_core.fields import Axes
 from spmd_core.machine import get_topology
 from spmd_core.time import group_words
 from spmd_lab.ui.charts import torus_chart
-from spmd_lab.ui.markdown import plain
+from spmd_lab.ui.markdown import coded, plain
 
-_WIDTH_PX, _COLUMNS = 300, (3, 2)
+_WIDTH_PX, _COLUMNS = 280, (2, 1)
 
 
 @contextmanager
@@ -37,6 +37,9 @@ def beside(experiment: Experiment, axes: Axes) -> Iterator[None]:
         chips = torus_chart.groups_chart(topology, experiment.mesh, axes, order, _WIDTH_PX)
         alt = f"{topology.name}: the chips of each group. {words}"
         st.vega_lite_chart(chips, key="sweep-chips", alt=alt, width="content")
-        has_line = any(layer["mark"]["type"] == "line" for layer in chips["layer"])
-        line = " The line joins one group in the order of the mesh." * has_line
-        st.caption(plain(f"{words}.{line}"))
+        marks = {layer["mark"]["type"]: layer for layer in chips["layer"]}
+        order = " The line joins one group in the order of the mesh." * ("line" in marks)
+        order = " Numbers: the place of a chip in its group." if "text" in marks else order
+        # as on 8 chips of v5e, which mesh_utils joins as one ring
+        why = ", as `jax.make_mesh` places this mesh" * ("scattered" in words)
+        st.caption(coded(f"{words} of the chips{why}.{order}"))

@@ -83,6 +83,50 @@ def test_the_ranking_is_of_the_largest_size_the_best_first(data_folder, over, vi
     assert own == figures(screen)[view]
 
 
+def test_a_comparison_has_one_tick_a_bar_with_a_legend_and_says_how_much_faster(data_folder):
+    screen = opened("collectives", beside="v5p")
+    ranking = charts(screen)[1]
+    (ticks,) = (
+        each["data"]["values"]
+        for each in ranking["layer"]
+        if each["mark"]["type"] == "tick" and each["mark"].get("size") == 22
+    )
+    kinds = [row["kind"] for row in ticks]
+    assert len(kinds) == len({*kinds}) == 5, "of the axes that are shown alone"
+    assert ranking["title"]["text"].endswith(", ┃ on v5p:2x2x2")
+    body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
+    assert re.search(r"<small>2\.8\d× faster</small>", body)
+
+
+def test_bars_without_a_published_run_say_so_where_others_have_a_range(data_folder):
+    bars = charts(opened("collectives"))[1]["layer"][0]["data"]["values"]
+    named = {row["name"] for row in bars if ", no published run" in row["label"]}
+    assert named == {row["name"] for row in bars} - {*published_spans()}
+    bars = charts(opened("collectives", bytes="1 KiB"))[1]["layer"][0]["data"]["values"]
+    assert not [row for row in bars if "published" in row["label"]], "none has a range there"
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [
+        ("x+y", "A grid of 2 × 4 over x and y of the chips. Numbers: the place of a chip"),
+        ("y", "A grid of 2 × 2 over x and y of the chips."),
+        ("x", "Chips scattered over 2 × 2 along x and y of the chips, as `jax.make_mesh` places"),
+    ],
+)
+def test_chips_are_numbered_by_their_place_and_scattered_ones_explained(data_folder, over, words):
+    screen = opened("collectives", tab=over)
+    assert words in said(screen).replace("\\", "")
+    (chips,) = (
+        each
+        for each in charts(screen)
+        if each["layer"][-1]["mark"]["type"] == "text" and len(each["layer"]) == 4
+    )
+    numbers = [row["number"] for row in chips["layer"][3]["data"]["values"]]
+    size = {"x+y": 8, "y": 4, "x": 2}[over]
+    assert sorted(numbers) == sorted("01234567"[:size] * (8 // size)), "the place in each group"
+
+
 def _published(kind, nbytes):
     """How many times as long a published run took, of a size that it has; 1 of other kinds."""
     ratios = [dict(each.ratios()) for each in PUBLISHED if each.kind == kind]
@@ -245,7 +289,7 @@ def test_a_link_restores_what_a_sweep_is_compared_with_also_on_gpus_without_a_ra
     body = next(each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body)
     assert "no range: none of the published times here is of such links" in body
     low, high = _published("all-gather", 2**24)
-    (ends,) = re.findall(r"([\d.]+) to ([\d.]+) × as long", body)
+    (ends,) = re.findall(r"([\d.]+) to ([\d.]+)× (?:slower|faster|as long)", body)
     assert float(ends[1]) / float(ends[0]) == pytest.approx(high / low, rel=0.02)
 
 

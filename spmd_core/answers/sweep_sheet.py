@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from spmd_core.answers.training_sheet import Figure, plan_policy
-from spmd_core.base import bytes_text, capital, firsts_by_key, mesh_text
+from spmd_core.base import bytes_text, capital, firsts_by_key, mesh_text, three_digits
 from spmd_core.plan import Plan
 from spmd_core.sheets import (
     Cell,
@@ -33,6 +33,7 @@ from spmd_core.surveys import (
 from spmd_core.sweeps import SizePoint, Sweep, SweepRow, TrainingCost
 from spmd_core.terms import StepCost, money_text, title
 from spmd_core.words import (
+    apart_words,
     bound_words,
     days_text,
     even_words,
@@ -140,7 +141,7 @@ def _of_run(tokens: float | None, price: Price) -> tuple[Column[SweepRow], ...]:
         return of(cost) if cost else None
 
     return (
-        number("Days", lambda row: run(row, lambda cost: cost.days.estimate)),
+        Column("Days", lambda row: run(row, lambda cost: cost.days.estimate), three_digits),
         Column("Dollars", lambda row: run(row, lambda cost: cost.money), money_text),
         Column("Chip-hours", lambda row: run(row, lambda cost: cost.chip_hours), "{:,.0f}".format),
     )
@@ -191,7 +192,10 @@ def _least(
         parts.append(f"{step_tokens(plan)}{', beyond any published run' * is_unseen(plan)}")
     if even:
         named = point_title(sweep, even[0][0].point) if len(even) == 1 else f"{len(even)} more"
-        parts.append(even_words(mark_of(of(least), of(even[-1][1])), named))
+        last = of(even[-1][1])
+        up_to = "up to " * (len(even) > 1)
+        apart = f", {up_to}{apart_words(of(least), last)}"
+        parts.append(even_words(mark_of(of(least), last), named) + apart)
     return Figure(f"Fewest {unit}", words(of(least)), ", ".join(parts))
 
 

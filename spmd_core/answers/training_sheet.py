@@ -2,25 +2,28 @@
 attention over `context`, JSON.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
 from spmd_core.base import (
     between,
+    by_key,
     bytes_text,
+    capital,
     count_text,
     mesh_text,
     number_text,
     numbered,
     seconds_text,
     span_text,
+    three_digits,
 )
-from spmd_core.facts import Prediction
+from spmd_core.facts import MAY_TAKE_LONGER, Prediction
 from spmd_core.machine import Topology
-from spmd_core.plan import Plan, option_words, remat_words
-from spmd_core.sheets import NONE, Column, Sheet, Table, count, number, seconds, size, text
+from spmd_core.plan import EXPERTS_COMPARED, Plan, option_words, remat_words
+from spmd_core.sheets import NONE, Cell, Column, Sheet, Table, count, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
     NO_PRICE,
@@ -35,10 +38,12 @@ from spmd_core.terms import chip_title, listed, money_text
 from spmd_core.words import (
     ABOUT_EVEN,
     RANGE,
+    apart_words,
     bound_by,
     days_text,
     deadline_text,
     even_words,
+    fact_words,
     mark_of,
     tokens_text,
 )
@@ -129,13 +134,24 @@ def plan_policy(plan: Plan) -> str:
 def training_headline(answer: TrainingAnswer) -> str:
     """Returns the answer in one sentence; of a number of chips with the cheapest that has a price."""
     paid = [row for row in answer.ordered if row.run and row.run.money is not None]
-    words = _headline(answer)
+    words = f"{_headline(answer).removesuffix('.')}{_experts_words(answer)}."
     if answer.question.chips is None or len(paid) < 2:
         return words
     least = min(paid, key=lambda row: measure(row, "dollars"))
     assert least.run
     cheapest = f"{chip_title(least.kind)} is cheapest, {money_text(least.run.money)}"
     return f"{words.removesuffix('.')}; {cheapest}."
+
+
+def _experts_words(answer: TrainingAnswer) -> str:
+    """Returns on which kinds steps of experts were compared with published ones, where others are
+    among the rows; "" of a model without experts.
+    """
+    timed = [row for row in answer.rows if row.run and row.plan and row.plan.size.experts > 1]
+    if all(row.kind in EXPERTS_COMPARED for row in timed):
+        return ""
+    known = listed([chip_title(each) for each in EXPERTS_COMPARED])
+    return f"; steps with experts were compared with published ones on {known} alone"
 
 
 def _headline(answer: TrainingAnswer) -> str:
@@ -331,6 +347,15 @@ def even_mark(answer: TrainingAnswer) -> str:
     return mark_of(values[0], values[-1]) if values else ABOUT_EVEN
 
 
+def even_verdict(answer: TrainingAnswer, row: TrainingRow) -> str:
+    """Returns the verdict of a row whose interval meets that of the best, and how far apart they are."""
+    mark = even_mark(answer)
+    if row is answer.best or answer.best is None:
+        return mark
+    by = "dollars" if answer.by == "dollars" else "days"
+    return f"{mark}, {apart_words(measure(answer.best, by), measure(row, by))}"
+
+
 def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
     return (
         _verdict(answer, row)
@@ -341,7 +366,7 @@ def _mark(answer: TrainingAnswer, row: TrainingRow) -> str:
 
 def _verdict(answer: TrainingAnswer, row: TrainingRow) -> str:
     if row in answer.even:
-        return even_mark(answer)
+        return even_verdict(answer, row)
     best, (is_best, more, alike) = answer.best, _BEST[answer.by]
     if row is best and row.run and row.thrifty and _is_near_thrifty(row) and answer.question.budget:
         return mark_of(row.run.days.estimate, row.thrifty[1].days.estimate)
@@ -365,8 +390,22 @@ def _too_much(step: Prediction | None) -> str:
     return f": {bytes_text(held.peak)} of {bytes_text(held.capacity)} per device"
 
 
-def _days_range(run: TrainingCost) -> str:
-    return between(number_text(run.days.low), number_text(run.days.high))
+def days_range(run: TrainingCost, each: float = 1.0) -> str:
+    """Returns the ends of the days of a run, or of other units of time with so many in a day."""
+    return between(*(three_digits(each * end) for end in (run.days.low, run.days.high)))
+
+
+def range_words(named: Iterable[tuple[str, Prediction | None]]) -> str:
+    """Returns why the ranges of named plans reach far, in a sentence; "" of none."""
+    reasons = by_key(
+        (fact_words(fact).partition(":")[0], name)
+        for name, step in named
+        for fact in (step.facts if step else None) or ()
+        if fact.kind == MAY_TAKE_LONGER
+    )
+    return " ".join(
+        f"Far ends of {listed([*dict.fromkeys(names)])}: {why}." for why, names in reasons.items()
+    )
 
 
 class _Marked(NamedTuple):
@@ -375,35 +414,60 @@ class _Marked(NamedTuple):
     tokens: str | None  # of a step, where rows differ
 
 
-_SHEET: Sheet[_Marked] = Sheet(
-    (
-        text("On", lambda row: chip_title(row.row.kind)),
-        text("Verdict", lambda row: row.mark),
-        count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
-        text("Tokens a step", lambda row: row.tokens),
-        number("Days", lambda row: row.row.run.days.estimate if row.row.run else None),
-        text("Range of days", lambda row: _days_range(row.row.run) if row.row.run else None),
-        Column("$ a chip-hour", lambda row: row.row.price, money_text),
-        Column("Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True),
-        text(
-            "Mesh",
-            lambda row: mesh_text(row.row.plan.mesh, " ") if row.row.plan and row.row.run else None,
-        ),
-        text(
-            "Remat", lambda row: plan_policy(row.row.plan) if row.row.run and row.row.plan else None
-        ),
-        text(
-            "Bound by",
-            lambda row: bound_by(row.row.step) if row.row.step and row.row.run else None,
-        ),
-        Column(
-            "Causal MFU",
-            lambda row: row.row.step.mfu_causal if row.row.step and row.row.run else None,
-            "{:.1%}".format,
-        ),
-        size("Memory", lambda row: row.row.held.memory_bytes.peak if row.row.held else None),
+def _sheet(unit: str, each: float) -> Sheet[_Marked]:
+    """Returns the columns; `each`: so many of a unit of time in a day."""
+    return Sheet(
+        (
+            text("On", lambda row: chip_title(row.row.kind)),
+            text("Verdict", lambda row: row.mark),
+            count("Chips", lambda row: row.row.plan.topology.chips if row.row.plan else None),
+            text("Tokens a step", lambda row: row.tokens),
+            Column(
+                unit,
+                lambda row: each * row.row.run.days.estimate if row.row.run else None,
+                three_digits,
+            ),
+            text(
+                f"Range of {unit.lower()}",
+                lambda row: days_range(row.row.run, each) if row.row.run else None,
+            ),
+            Column("$ a chip-hour", lambda row: row.row.price, money_text),
+            Column(
+                "Dollars", lambda row: row.row.run and row.row.run.money, money_text, is_kept=True
+            ),
+            *_OF_PLAN,
+        )
     )
+
+
+def _held(row: _Marked) -> Cell | None:
+    if row.row.held is None or (peak := row.row.held.memory_bytes.peak) is None:
+        return None
+    return Cell(bytes_text(peak) + ", compiled" * (row.row.compiled is not None), peak)
+
+
+_OF_PLAN: tuple[Column[_Marked], ...] = (
+    text(
+        "Mesh",
+        lambda row: mesh_text(row.row.plan.mesh, " ") if row.row.plan and row.row.run else None,
+    ),
+    text("Remat", lambda row: plan_policy(row.row.plan) if row.row.run and row.row.plan else None),
+    text("Bound by", lambda row: bound_by(row.row.step) if row.row.step and row.row.run else None),
+    Column(
+        "Causal MFU",
+        lambda row: row.row.step.mfu_causal if row.row.step and row.row.run else None,
+        "{:.1%}".format,
+    ),
+    Column("Memory", _held),
 )
+
+
+def time_unit(answer: TrainingAnswer) -> tuple[str, float]:
+    """Returns the unit in which the runs of an answer are shown, that of its headline, and how many of
+    it are in a day.
+    """
+    is_short = answer.best and answer.best.run and answer.best.run.days.estimate < 1
+    return ("hours", 24.0) if is_short else ("days", 1.0)
 
 
 def training_table(answer: TrainingAnswer) -> Table:
@@ -412,7 +476,9 @@ def training_table(answer: TrainingAnswer) -> Table:
     """
     alike = len({row.plan.tokens for row in answer.rows if row.plan}) < 2
     rows = [_Marked(_mark(answer, row), row, _tokens(row.plan, alike)) for row in answer.ordered]
-    return _SHEET.table([each for each in rows if each.row.refusal != NO_PRICE], "screen")
+    unit, each = time_unit(answer)
+    priced = [row for row in rows if row.row.refusal != NO_PRICE]
+    return _sheet(capital(unit), each).table(priced, "screen")
 
 
 def unpriced_words(answer: TrainingAnswer) -> str:

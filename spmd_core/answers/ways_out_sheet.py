@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spmd_core.answers.training_sheet import plan_policy
-from spmd_core.base import between, count_text, mesh_text, number_text
+from spmd_core.answers.training_sheet import days_range, plan_policy
+from spmd_core.base import count_text, mesh_text, three_digits
 from spmd_core.plan import Plan
-from spmd_core.sheets import Place, Sheet, Table, count, number, size, text
+from spmd_core.sheets import Column, Place, Sheet, Table, count, size, text
 from spmd_core.sweeps import WayOut
 from spmd_core.terms import chip_title, listed
 
@@ -15,11 +15,8 @@ _SHEET = Sheet[WayOut](
         count("Chips", lambda way: way.plan.topology.chips),
         count("Tokens a step", lambda way: int(way.plan.tokens)),
         text("Fits", lambda way: "yes" if way.is_sure else "may not"),
-        number("Days", lambda way: way.run.days.estimate),
-        text(
-            "Range of days",
-            lambda way: between(number_text(way.run.days.low), number_text(way.run.days.high)),
-        ),
+        Column("Days", lambda way: way.run.days.estimate, three_digits),
+        text("Range of days", lambda way: days_range(way.run)),
         size("Memory", lambda way: way.step.memory_bytes.peak),
         text("Mesh", lambda way: mesh_text(way.plan.mesh, " ")),
         text("Remat", lambda way: plan_policy(way.plan)),

@@ -58,6 +58,7 @@ from spmd_core.base.units import (
     seconds_text,
     span_text,
     suffixed_sizes,
+    three_digits,
     value_text,
 )
 from spmd_core.base.watched import Watched, unhindered, waited_s
@@ -126,6 +127,7 @@ __all__ = [
     "span_text",
     "suffixed_sizes",
     "sums_by_key",
+    "three_digits",
     "unhindered",
     "validated",
     "value_text",

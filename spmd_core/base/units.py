@@ -179,6 +179,15 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
+def three_digits(value: float) -> str:
+    """Returns a number with three significant digits, zeros too.
+
+    >>> three_digits(4.6), three_digits(67), three_digits(1234.5)
+    ('4.60', '67.0', '1,234')
+    """
+    return number_text(value) if abs(value) >= 99.95 else f"{value:#.3g}"
+
+
 def numbered(value: float, word: str) -> str:
     """Returns a number with three digits, or an integer with all of them, and its word.
 

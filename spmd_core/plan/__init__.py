@@ -25,7 +25,7 @@ from spmd_core.plan.model_rules import (
 )
 from spmd_core.plan.model_size import Kind, ModelSize
 from spmd_core.plan.models import added_models, get_model, model_names
-from spmd_core.plan.plan import AXIS, Basis, Plan, makes_rings
+from spmd_core.plan.plan import AXIS, EXPERTS_COMPARED, Basis, Plan, makes_rings
 from spmd_core.plan.presets import PRESETS
 from spmd_core.plan.schedules import (
     MICROBATCHES,
@@ -58,6 +58,7 @@ __all__ = [
     "AXIS",
     "CONTEXT",
     "DATA_AXES",
+    "EXPERTS_COMPARED",
     "GATHERED_AXES",
     "LENGTH_AXES",
     "LONG_SEQUENCE",

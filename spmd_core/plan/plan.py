@@ -57,6 +57,7 @@ def _pairs(value: Any) -> list[Any]:
     return list(listed) if is_pairs else []
 
 
+EXPERTS_COMPARED = ("v6e", "tpu7x")  # on which `bench.published_steps` has steps of experts
 _DTYPES = {"float8": "float8_e4m3fn", "int8": "int8", "bfloat16": "bfloat16"}
 
 
@@ -455,6 +456,10 @@ class Plan(PlanFields):
         """With how few published steps the experts' time was compared; None without experts."""
         if self.size.experts == 1:
             return None
+        if self.topology.chip.is_gpu:
+            return (
+                "experts on GPUs were compared with no published step: measure one before booking"
+            )
         if self.dropless:
             what, steps = "dropless experts", "three published steps, all on TPU7x"
         elif self.axis_sizes.get("expert", 1) > 1:

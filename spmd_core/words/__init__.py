@@ -2,7 +2,7 @@
 
 from spmd_core.words import predictions, runs, strategies, texts, traces
 from spmd_core.words.bottleneck import limit_words, waiting
-from spmd_core.words.even import ABOUT_EVEN, CANNOT_TELL, even_words, mark_of
+from spmd_core.words.even import ABOUT_EVEN, CANNOT_TELL, apart_words, even_words, mark_of
 from spmd_core.words.facts import (
     DISPATCH_BOUND,
     fact_words,
@@ -82,6 +82,7 @@ __all__ = [
     "SHARDING",
     "SIMULATED",
     "all_set_by_words",
+    "apart_words",
     "bound_by",
     "bound_shares",
     "bound_words",

@@ -15,6 +15,17 @@ def mark_of(one: float, other: float) -> str:
     return CANNOT_TELL if most > _MOST_ALIKE * least else ABOUT_EVEN
 
 
+def apart_words(one: float, other: float) -> str:
+    """Returns the share of the larger of two estimates by which the other is less.
+
+    >>> apart_words(87.8, 108), apart_words(2.0, 2.01)
+    ('19% apart', '0.5% apart')
+    """
+    least, most = sorted((one, other))
+    less = 1 - least / most if most else 0.0
+    return f"{less:{'.0%' if less >= 0.01 else '.1%'}} apart"
+
+
 def even_words(mark: str, other: str) -> str:
     """Returns a verdict of `mark_of` with what stands beside it.
 

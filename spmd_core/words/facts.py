@@ -95,12 +95,14 @@ _SENTENCES = {
     "calibrated": "Estimates by the calibration of {target}.",
     "guessed": "{target} is not calibrated: estimates are guesses until something is measured; "
     "`python -m spmd_core calibrate --target {target}`, or Collectives, measures its rates.",
-    "scaled": "Estimates for {target} are {times:.3g} times what the formula gives, by {count:,} "
-    "compiled or measured ({least:.3g} to {most:.3g} times).",
+    "scaled": "Of {count:,} compiled or measured for {target} the middle one took {times:.2f} times its "
+    "formula's time ({least:.2f} to {most:.2f}): estimates are scaled by that.",
     "partitioned": "{count:,} candidates are estimated by their programs, partitioned without code.",
     "workers left out": "Left out of the cluster: {words}.",
     "measured again": "Measured twice, since the times spread: {count:,} of the shardings. Something "
     "else ran on this machine; search again when it is idle.",
+    "routed by matmuls": "{share:.0%} of the layers' matrix products send tokens to experts and back, by "
+    "one-hot routes that grow with the sequence: kernels that sort tokens need none",
     "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "
     "this one",
 }

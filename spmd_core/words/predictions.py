@@ -12,6 +12,7 @@ from spmd_core.base import (
     scaled_text,
     seconds_text,
     sums_by_key,
+    three_digits,
 )
 from spmd_core.facts import Prediction
 from spmd_core.machine import Topology
@@ -380,9 +381,9 @@ def days_text(days: float) -> str:
     """Returns days, or hours or years, in words.
 
     >>> days_text(22.71), days_text(0.5), days_text(1), days_text(900)
-    ('22.7 days', '12 hours', '1 day', '2.47 years')
+    ('22.7 days', '12.0 hours', '1.00 days', '2.47 years')
     """
-    return _long(days) if days < 730 else numbered(days / 365, "year")
+    return _long(days) if days < 730 else f"{three_digits(days / 365)} years"
 
 
 def deadline_text(days: float) -> str:
@@ -395,7 +396,7 @@ def deadline_text(days: float) -> str:
 
 
 def _long(days: float) -> str:
-    return numbered(days, "day") if days >= 1 else numbered(24 * days, "hour")
+    return f"{three_digits(days)} days" if days >= 1 else f"{three_digits(24 * days)} hours"
 
 
 def measured_words(prediction: Prediction, measured_s: float) -> str | None:

@@ -8,6 +8,7 @@ from spmd_core.answers import (
     batch_words,
     devices_words,
     five_figures,
+    range_words,
     training_headline,
     training_table,
     tried_words,
@@ -141,7 +142,8 @@ def test_kinds_whose_intervals_meet_have_no_order(given, times, mark):
         "days", 0
     )  # by its estimate: its range ends in 1e9 days
     marks = [cell.text for cell in training_table(meeting).column("Verdict")]
-    assert marks == [mark, mark + ", may miss" * is_in_time]
+    apart = f", {1 - 1 / times:.0%} apart"
+    assert marks == [mark, mark + apart + ", may miss" * is_in_time]
     assert set(training_json(meeting)["about_even"]) == {best.kind, other.kind}
     days = days.model_copy(update={"high": 1.04 * least})
     apart = replace(best, run=best.run.model_copy(update={"days": days}))
@@ -292,5 +294,41 @@ def test_what_a_plan_compiled_to_is_its_memory_and_not_its_days():
     settled = replace(answer, rows=(replace(row, step=unsure, compiled=known), *others))
     assert settled.rows[0].is_sure
     at = [each.kind for each in settled.ordered].index(row.kind)
-    assert training_table(settled).column("Memory")[at].text == "3.0 GiB"
+    assert training_table(settled).column("Memory")[at].text == "3.0 GiB, compiled"
     assert training_table(settled).column("Days")[at] == training_table(answer).column("Days")[at]
+
+
+def test_a_run_of_less_than_a_day_is_in_hours_in_the_headline_and_in_the_table():
+    answer = asked(chips=4096)
+    short = replace(answer.question, tokens=1e10)
+    answer = train(short)
+    assert answer.best.run.days.estimate < 1 and " hours" in training_headline(answer)
+    table = training_table(answer)
+    at = table.columns.index("Hours")
+    assert "Range of hours" in table.columns and "Days" not in table.columns
+    hours = 24 * answer.best.run.days.estimate
+    assert float(table.rows[0][at].text) == pytest.approx(hours, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds", "is_named"),
+    [
+        ("mixtral-8x7b", ("tpu7x", "v6e"), False),
+        ("mixtral-8x7b", ("tpu7x", "h100"), True),
+        ("llama-3.1-8b", ("tpu7x", "h100"), False),
+    ],
+)
+def test_kinds_on_which_no_step_of_experts_was_compared_are_named_with_the_answer(
+    model, kinds, is_named
+):
+    form = {"model": model, "sequence": 4096}
+    words = training_headline(train(TrainingQuestion(form, 1e12, 1024, kinds, 256)))
+    assert (words.endswith("; steps with experts were compared with published ones on v6e and TPU7x alone.")) is is_named  # fmt: skip
+
+
+def test_a_range_that_reaches_far_has_its_reason():
+    form = {"model": "llama-3.1-405b", "sequence": 8192}
+    (row,) = train(TrainingQuestion(form, 1e12, 512, ("v5e",), 1024)).rows
+    words = range_words([("v5e", row.step)])
+    is_far = row.step.predicted_s.high > 2 * row.step.predicted_s.estimate
+    assert is_far and words.startswith("Far ends of v5e: plans that offload over slices may compile")

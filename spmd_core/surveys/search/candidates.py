@@ -13,6 +13,7 @@ from spmd_core.base import (
     numbered,
     seconds_text,
     span_text,
+    three_digits,
 )
 from spmd_core.facts import Estimate, Ratio, Verdict
 from spmd_core.results import predicted_verdict
@@ -30,6 +31,7 @@ from spmd_core.time import estimate_step
 from spmd_core.words import (
     ABOUT_EVEN,
     CANNOT_TELL,
+    apart_words,
     days_text,
     even_words,
     fact_words,
@@ -219,11 +221,6 @@ def hours_text(hours: float) -> str:
     return f"{three_digits(hours)} h"
 
 
-def three_digits(value: float) -> str:
-    """Returns a number with three digits, zeros too."""
-    return number_text(value) if value >= 100 else f"{value:#.3g}"
-
-
 def hours_of_tokens(candidate: Candidate) -> float:
     """Hours for a billion tokens."""
     return score(candidate) * 1e9 / SECONDS_PER_HOUR
@@ -328,8 +325,7 @@ def _ahead(winner: Candidate, other: Candidate, name: str, difference: Differenc
 
 def _less(difference: Difference) -> str:
     """The share of the time of the other by which the first is faster."""
-    less = 1 - 1 / difference.ratio
-    return f"{less:{'.0%' if less >= 0.01 else '.1%'}}"
+    return apart_words(1.0, difference.ratio).removesuffix(" apart")
 
 
 def _verdict(winner: Candidate, other: Candidate, difference: Difference) -> Verdict | None:

@@ -55,10 +55,13 @@ from spmd_core.time.estimate.work import (
     StepWork,
     all_matmuls,
     mean_matmuls,
+    routed_share,
     step_work,
     table_s,
 )
 from spmd_core.time.gpu.constants import CHANNELS, COMBINED
+
+_MOSTLY_ROUTED = 0.4  # of the layers' matmuls: more is not of the model, but of its routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,8 @@ def _facts(shapes: Shapes, memory: MemoryEstimate, attention: float) -> tuple[St
     facts = [StoredFact(kind="not compiled"), *taken_memory(shapes.chip, memory.peak, memory.host)]
     if attention > MOSTLY and not shapes.chip.is_gpu:
         facts.append(StoredFact(kind="mostly attention", values={"share": attention}))
+    if (routed := routed_share(shapes)) > _MOSTLY_ROUTED:
+        facts.append(StoredFact(kind="routed by matmuls", values={"share": routed}))
     if shapes.has_rings:
         facts.append(StoredFact(kind=RINGS))
     above, what = _above(shapes, memory.host)

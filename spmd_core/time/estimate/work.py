@@ -58,6 +58,7 @@ from spmd_core.time.gpu.constants import TF32
 from spmd_core.time.gpu.matmuls import flash_s
 
 _TABLES = ("embedding", "logits")
+_DISPATCH = "dispatch"  # rows to their experts and back
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ def _of_layer(
         ).plus(forward),
         DeviceSeconds(again + narrow_again, memory=routed_again).plus(kernel_again),
         DeviceSeconds(
-            products * back + 2 * narrow + shapes.extra_backward * matmuls.get("dispatch", 0.0),
+            products * back + 2 * narrow + shapes.extra_backward * matmuls.get(_DISPATCH, 0.0),
             memory=moved * 0.7 + late[1] + _parts_s(shapes) + routed + scaled[1] + turned,
         ).plus(backward),
     )
@@ -254,7 +255,17 @@ def layer_matmuls(shapes: Shapes, way: str = "forward") -> Iterator[tuple[str, f
     if size.experts > 1 and not shapes.plan.dropless:
         # rows to their experts and back, as matmuls with one-hot routes
         slots = shapes.experts_here * shapes.expert_rows / max(1.0, rows / shapes.length)
-        yield "dispatch", 2 * product_s(rows, slots, size.embed / shapes.tensor, chip)
+        yield _DISPATCH, 2 * product_s(rows, slots, size.embed / shapes.tensor, chip)
+
+
+def routed_share(shapes: Shapes) -> float:
+    """Returns the share of the layers' matmuls that send rows to experts and back."""
+    total = routed = 0.0
+    for layer, count in shapes.layers:
+        seconds = dict(layer_matmuls(layer))
+        total += count * sum(seconds.values())
+        routed += count * seconds.get(_DISPATCH, 0.0)
+    return routed / total if total else 0.0
 
 
 def _of_attention(shapes: Shapes, element: str) -> Iterator[tuple[str, float]]:

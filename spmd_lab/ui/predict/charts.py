@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from spmd_core.answers import even_mark
-from spmd_core.base import bytes_text, seconds_text, span_text
+from spmd_core.answers import even_verdict, time_unit
+from spmd_core.base import bytes_text, seconds_text, span_text, three_digits
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.terms import chip_title, money_text
-from spmd_core.words import ABOUT_EVEN, RANGE, days_text
+from spmd_core.words import ABOUT_EVEN, RANGE
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -84,6 +84,7 @@ def _beside(side: str) -> Spec:
 
 _SPAN_RULE = {"type": "rule", "strokeWidth": 2, "opacity": 0.5, **INK}  # of an 80% range
 _CHIPS_HEIGHT = 34
+_CHARACTER_PX, _GAP_PX = 6.2, 16  # of the text at the end of a bar
 _BEST, _FRONT_DOT, _OTHER = "best", "on the front", "others"
 _MARKS = {_BEST: "#3b76c4", ABOUT_EVEN: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER: "#a9b4c2"}
 
@@ -102,8 +103,8 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     marks = [mark for mark in _MARKS if mark in drawn]
     color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])
     if is_priced:
-        return _price_chart(priced, color | {"legend": TOP}, tips)
-    days = _days_axis(answer)
+        return _price_chart(answer, priced, color | {"legend": TOP}, tips)
+    days = _days_axis(answer, rows)
     y = rows_axis([str(row["row"]) for row in rows])
     text = {"type": "text", "align": "left", "dx": 6, **INK}
     layers = [
@@ -119,18 +120,21 @@ def training_chart(answer: TrainingAnswer) -> Spec:
         layer(rows, text, x=days | {"field": "end"}, y=y, text={"field": "label"}),
     ]
     if (wanted := answer.question.days) and rows:
-        layers.append(layer([{"days": wanted, "words": "deadline"}], _LIMIT | INK, x=days))
+        at = wanted * time_unit(answer)[1]
+        layers.append(layer([{"days": at, "words": "deadline"}], _LIMIT | INK, x=days))
     return layered(layers, {"step": _CHIPS_HEIGHT})
 
 
-def _days_axis(answer: TrainingAnswer) -> Spec:
-    ends = [each.run.days.high for each in answer.rows if each.run]
-    # labels of the longest bar need the rest, on a phone too
-    top = 1.6 * max([answer.question.days or 0.0, *ends])
-    scale = {"domain": [0, top], "nice": False}
-    return quantity(
-        "days", title=f"days, estimated, ├─┤ {RANGE}", axis={"grid": False}, scale=scale
-    )
+def _days_axis(answer: TrainingAnswer, rows: Sequence[Row]) -> Spec:
+    """Returns the axis of bars, in the unit of the answer, with room for the label of each."""
+    ends = [
+        (float(str(row["end"])), round(_CHARACTER_PX * len(str(row["label"])) + _GAP_PX))
+        for row in rows
+    ]
+    tops = ", ".join(f"{end} * width / max(width - {px}, 60)" for end, px in ends)
+    scale = {"domainMin": 0, "domainMax": {"expr": f"max({tops})"}, "nice": False}
+    title = f"{time_unit(answer)[0]}, estimated, ├─┤ {RANGE}"
+    return quantity("days", title=title, axis={"grid": False}, scale=scale)
 
 
 def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
@@ -139,6 +143,7 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
     )
     # of a deadline the order of the answer: the best is first
     timed = [each for each in answer.ordered if each.run] if answer.question.days else by_days
+    unit_name, a_day = time_unit(answer)
     differ = len({each.plan.topology.chips for each in timed if each.plan}) > 1
     for each in timed:
         if each.run is None or each.plan is None:
@@ -149,16 +154,17 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         if each in answer.even:
             mark = ABOUT_EVEN
         name, chips = chip_title(each.kind), f"{each.plan.topology.chips:,}"
-        words = [days_text(each.run.days.estimate)]
+        words = [f"{three_digits(a_day * each.run.days.estimate)} {unit_name}"]
         words[0] += f" on {chips} chips" if differ else ""
-        words += {_BEST: [mark], ABOUT_EVEN: [even_mark(answer)]}.get(mark, [])
+        words += {_BEST: [mark], ABOUT_EVEN: [even_verdict(answer, each)]}.get(mark, [])
         words += [] if each.is_sure else ["may not fit"]
         yield {
             "row": name,
-            "days": each.run.days.estimate,
-            "low": each.run.days.low,
-            "high": each.run.days.high,
-            "end": max(each.run.days.high, answer.question.days or 0.0),  # right of the deadline
+            "days": a_day * each.run.days.estimate,
+            "low": a_day * each.run.days.low,
+            "high": a_day * each.run.days.high,
+            # right of the deadline
+            "end": a_day * max(each.run.days.high, answer.question.days or 0.0),
             "dollars": each.run.money,
             "mark": mark,
             "name": f"{chips} {name}" + ("" if each.is_sure else ", may not fit"),
@@ -167,12 +173,15 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         }
 
 
-def _price_chart(rows: Sequence[Row], color: Spec, tips: list[Spec]) -> Spec:
+def _price_chart(
+    answer: TrainingAnswer, rows: Sequence[Row], color: Spec, tips: list[Spec]
+) -> Spec:
     right, top = (
         1.15 * max(cast(float, row[name]) for row in rows) for name in ("dollars", "high")
     )
     x = quantity("dollars", title="dollars", axis={"format": "$~s"}, scale={"domain": [0, right]})
-    y = quantity("days", title=f"days, estimated, ├─┤ {RANGE}", scale={"domain": [0, top]})
+    title = f"{time_unit(answer)[0]}, estimated, ├─┤ {RANGE}"
+    y = quantity("days", title=title, scale={"domain": [0, top]})
     front = [row for row in rows if row["mark"] != _OTHER]
     line = {
         "type": "line",

@@ -19,6 +19,7 @@ from spmd_core.answers import (
     devices_words,
     five_figures,
     plan_policy,
+    range_words,
     training_headline,
     training_table,
     unpriced_words,
@@ -26,7 +27,7 @@ from spmd_core.answers import (
     ways_headline,
     ways_table,
 )
-from spmd_core.base import RequestError, between, bytes_text, mesh_text, number_text, seconds_text
+from spmd_core.base import RequestError, between, bytes_text, mesh_text, seconds_text, three_digits
 from spmd_core.experiment import experiment_of
 from spmd_core.facts import MAY_TAKE_LONGER, Prediction
 from spmd_core.plan import Plan
@@ -63,7 +64,11 @@ from spmd_lab.ui.shell import draw_figures, draw_table
 from spmd_lab.ui.tables import table_frame
 
 ESTIMATE, COMPILED = "Estimate", "Compiled"
-_DOUBTS = (MAY_TAKE_LONGER, "mostly attention")  # facts of an estimate that its figures do not show
+_DOUBTS = (
+    MAY_TAKE_LONGER,
+    "mostly attention",
+    "routed by matmuls",
+)  # facts of an estimate that its figures do not show
 _SEEN = 0.001  # of a host's memory
 
 
@@ -132,6 +137,9 @@ def ways(plan: Plan) -> None:
         return
     st.markdown(f":material/lightbulb: **{plain(ways_headline(plan, shown))}**")
     draw_table(ways_table(shown))
+    titled = [(way_words(way, plan), way.step) for way in shown]
+    if why := range_words(titled):
+        st.caption(plain(why))
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="ways"):
         st.caption("Open the plan of", width="content")
         named = [way_words(way, plan) for way in shown]
@@ -210,7 +218,7 @@ def known_by(plan: Plan, compiled: Prediction) -> None:
         "Step": [
             seconds_text(s.predicted_s.estimate) if s.predicted_s else "–" for s in rows.values()
         ],
-        "Days": [number_text(run.days.estimate) if run else "–" for run in runs],
+        "Days": [three_digits(run.days.estimate) if run else "–" for run in runs],
         "Dollars": [money_text(run.money if run else None) for run in runs],
         "Bound by": [bound_by(step) for step in rows.values()],
         "Causal MFU": [f"{s.mfu_causal:.1%}" if s.mfu_causal else "–" for s in rows.values()],
@@ -252,7 +260,9 @@ def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], No
                 key="other-chips-chart",
             )
         draw_filled(training_table(answer))
-        if notes := " ".join(filter(None, (devices_words(answer), unpriced_words(answer)))):
+        why = range_words((chip_title(row.kind), row.step) for row in timed)
+        notes = " ".join(filter(None, (why, devices_words(answer), unpriced_words(answer))))
+        if notes:
             st.caption(plain(notes))
         if timed:
             _use(answer, plan)

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from spmd_core.base import between, bytes_text, number_text, sums_by_key
+from spmd_core.base import between, bytes_text, number_text, sums_by_key, three_digits
 from spmd_core.machine import get_topology
 from spmd_core.search import FEW, Candidate, Ranked, score
 from spmd_core.surveys import search as words
@@ -77,7 +77,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
     rows = []
     for each in (first, *sorted(others, key=lambda each: times[each.number])):
         time, (low, high) = times[each.number], spans[each.number]
-        ends = f"{words.three_digits(low)} to {words.three_digits(high)} {unit_name}"
+        ends = f"{three_digits(low)} to {three_digits(high)} {unit_name}"
         rows.append(
             RankedRow(
                 each,
@@ -88,7 +88,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
                 time / top,
                 min(1.0, low / top),
                 min(1.0, high / top),
-                f"{words.three_digits(time)} {unit_name}",
+                f"{three_digits(time)} {unit_name}",
                 ends if high > low else "",
                 tuple(_parts(each)),
                 _memory(each, is_many),

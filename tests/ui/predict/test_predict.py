@@ -146,18 +146,18 @@ def test_a_plan_that_fits_is_one_click_away_and_takes_what_its_row_says(opened):
 
 def test_a_plan_that_may_not_fit_has_ways_out_and_is_marked_among_chips(opened):
     large = MODEL.vary(
-        target="tpu:v5e:8x16",
+        target="gpu:h100:16x8",
         mesh={"fsdp": 128},
         dims={"batch": 512, "sequence": 8192},
-        options={"model": "mixtral-8x7b", "remat": "full"},
+        options={"model": "llama-3.1-405b", "remat": "full"},
     )
     (row,) = train(
-        TrainingQuestion(large.plan.to_json(), 1e12, large.plan.batch, ("v5e",), 128)
+        TrainingQuestion(large.plan.to_json(), 1e12, large.plan.batch, ("h100",), 128)
     ).rows
     assert row.step.fit == "may not fit" and row.plan
     screen = opened(experiment=link.encode(experiment_of(row.plan)))
-    assert ":red[May not fit on 128 v5e, by the range of its memory.]" in headings(screen)
-    ways = ways_out(TrainingQuestion(row.plan.to_json(), 1e12, 512, ("v5e",), 128), row.plan)
+    assert ":red[May not fit on 128 H100, by the range of its memory.]" in headings(screen)
+    ways = ways_out(TrainingQuestion(row.plan.to_json(), 1e12, 512, ("h100",), 128), row.plan)
     assert ways_headline(row.plan, ways) in headings(screen) and any(w.is_sure for w in ways)
     labels = [each.label for each in screen.button if (each.key or "").startswith("way:")]
     assert len({*labels}) == len(ways), "each by a name of its own"
@@ -766,8 +766,8 @@ def test_a_limit_in_a_link_opens_the_plan_that_it_finds_on_the_screen(data_folde
 
 
 def test_the_table_of_chips_marks_a_plan_that_may_not_fit(data_folder):
-    form = {"model": "mixtral-8x7b", "sequence": 8192}
-    answer = train(TrainingQuestion(form, 1e12, 512, ("v5e", "h100"), 128))
+    form = {"model": "llama-3.1-405b", "sequence": 8192}
+    answer = train(TrainingQuestion(form, 1e12, 512, ("v5p", "h100"), 128))
     marks = {
         row[0].text: row[1].text.endswith(", may not fit") for row in training_table(answer).rows
     }

@@ -9,6 +9,7 @@ from spmd_core.results import predicted_verdict
 from spmd_core.search.candidate import ORDER, Candidate, Stage
 from spmd_core.search.question import SECONDS_PER_HOUR, Goal
 
+_NONE_LESS = 0.001  # of time or memory: a constraint that changes less changes nothing
 SAME = 0.005  # of the score: estimates nearer than this are the same
 
 
@@ -255,14 +256,31 @@ def front(entries: Sequence[Ranked], price: dict[str, float] | None = None) -> l
 
 def shardings(entries: Sequence[Ranked]) -> list[list[Ranked]]:
     """The ranking by mesh, batch and target: the policies of one together, the best first; of arrays
-    each alone.
+    each alone, but for constraints that change neither time nor memory, which are beside what they
+    constrain.
     """
+    by_number = {entry.candidate.number: entry.candidate for entry in entries}
     groups: dict[object, list[Ranked]] = {}
     for entry in entries:
         each = entry.candidate
-        key = (each.target, each.step.of_mesh.mesh, each.tokens) if each.step else each.number
+        base = by_number.get(each.constrained[0]) if each.constrained else None
+        number = base.number if base and _takes_as_much(each, base) else each.number
+        key = (each.target, each.step.of_mesh.mesh, each.tokens) if each.step else number
         groups.setdefault(key, []).append(entry)
-    return list(groups.values())
+    # beside what is constrained, which is the simpler one
+    return [sorted(group, key=_is_constrained) for group in groups.values()]
+
+
+def _is_constrained(entry: Ranked) -> bool:
+    return entry.candidate.constrained is not None
+
+
+def _takes_as_much(one: Candidate, other: Candidate) -> bool:
+    """Returns True if two candidates are known in one way, and alike in time and memory."""
+    times, sizes = (one.seconds, other.seconds), (one.memory_bytes, other.memory_bytes)
+    return one.stage == other.stage and all(
+        a == b or (a and b and abs(a - b) <= _NONE_LESS * b) for a, b in (times, sizes)
+    )
 
 
 def in_order(groups: Sequence[Sequence[Ranked]]) -> list[Sequence[Ranked]]:

@@ -53,9 +53,15 @@ HEADING = "What would remove the collectives"
 Use = Callable[[Experiment], None]  # shows the screen a change that is pressed
 
 
-def draw(result: Result, names: Sequence[str] | None = None, use: Use | None = None) -> None:
+def draw(
+    result: Result,
+    names: Sequence[str] | None = None,
+    use: Use | None = None,
+    has_best_above: bool = False,
+) -> None:
     """The answers for these strategies (None: all), or the button that requests them; nothing
-    where nothing communicates. `use`: shows a change that is pressed, else links open it.
+    where nothing communicates. `use`: shows a change that is pressed, else links open it;
+    `has_best_above`: the button of the best is above.
     """
     shown = offered(result, names)
     if not shown:
@@ -75,7 +81,7 @@ def draw(result: Result, names: Sequence[str] | None = None, use: Use | None = N
         _watch(result.run, tuple(shown))
         return
     state, answers = known
-    _answers(with_remedies(result, answers), shown, use=use)
+    _answers(with_remedies(result, answers), shown, use=use, has_best_above=has_best_above)
     if trial is not None and (so_far := trial.partial):
         st.caption("Tried so far:")
         _answers(with_remedies(result, so_far), shown, is_open=True)
@@ -173,10 +179,16 @@ def _known(result: Result) -> list[Answered]:
     return answers_of(with_remedies(result, known[1]), result.order)
 
 
+def is_at_work(result: Result) -> bool:
+    """Returns True while changes are being tried."""
+    trial = running.find(lab(), result.run)
+    return trial is not None and not trial.is_over
+
+
 def is_begun(result: Result) -> bool:
     """Returns True if changes are being tried, or were."""
-    is_at_work = running.find(lab(), result.run) is not None
-    return is_at_work or running.known(lab(), result.run) is not None
+    is_known_here = running.find(lab(), result.run) is not None
+    return is_known_here or running.known(lab(), result.run) is not None
 
 
 def _ask(label: str, result: Result) -> None:
@@ -219,7 +231,11 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
 
 
 def _answers(
-    result: Result, names: Sequence[str], is_open: bool = False, use: Use | None = None
+    result: Result,
+    names: Sequence[str],
+    is_open: bool = False,
+    use: Use | None = None,
+    has_best_above: bool = False,
 ) -> None:
     """For each change what it does, and what was tried as a table; one line for all collectives that
     were not worth one. `is_open`: more is tried, and nothing concluded.
@@ -232,7 +248,9 @@ def _answers(
     others = [each for each in answers if each not in helps and each not in small]
     is_alone = len(names) == 1
     for at, each in enumerate(helps):
-        _answer(result, each, is_alone, is_open, use and partial(_use, use, at))
+        is_above = has_best_above and each is answers[0] and isinstance(each.removal, Remedy)
+        shows = _above if is_above else use and partial(_use, use, at)
+        _answer(result, each, is_alone, is_open, shows)
     if others:
         label = coded(
             f"No change removes {listed(list(dict.fromkeys(each.what for each in others)))}"
@@ -282,6 +300,10 @@ def _use(use: Use, at: int, changed: Experiment) -> None:
     """Draws the button that shows a change on the screen that it is of."""
     if st.button("Use this change", key=f"remedy:{at}", icon=":material/build:"):
         use(changed)
+
+
+def _above(_: Experiment) -> None:
+    st.caption(":material/arrow_upward: Above")
 
 
 def _links(result: Result, removal: Removal, changed: Experiment) -> None:

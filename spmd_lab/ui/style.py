@@ -322,6 +322,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 [class*="st-key-how-sure"] {{ margin-top: -0.4rem; }}
+@media (min-width: 641px) {{  /* beside a long answer, not on a line of its own */
+  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) {{ flex-wrap: nowrap; }}
+  [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child {{ flex-shrink: 1; min-width: 0; }}
+  [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :not(:first-child) {{ flex-shrink: 0; }}
+}}
 .why {{ --bar: 5rem; width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
 .why :is(th, td) {{ text-align: left; vertical-align: top; font-weight: 400; padding: 0.3rem 1.2rem 0.2rem 0; }}
 .why tr:first-child > * {{ font-size: 0.82rem; color: var(--quiet); padding-bottom: 0; }}
@@ -441,7 +446,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 }}
 @media (min-width: 641px) {{  /* a reason that is long opens under the pointer */
   .st-key-collectives tr:not(:hover) td:last-child p {{
-    display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 4; overflow: hidden;
+    display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 6; overflow: hidden;
   }}
 }}
 @media (min-width: 641px) and (max-width: 1100px) {{

@@ -514,9 +514,14 @@ def ranked_words(answer: Answer) -> str:
 
 def best_words(answer: Answer, winner: Candidate) -> str:
     """Returns the first candidate in a sentence, without its figures: best so far where something
-    could still win.
+    could still win; of a program with how many others it is about even.
     """
     known = answer.counts[winner.stage]
+    if winner.experiment.exported and answer.rivals:
+        others = numbered(len(answer.rivals), "other")
+        return (
+            f"About even with {others}{'' if answer.complete else ' so far'}: {lead_name(winner)}."
+        )
     if answer.open_estimates and known > 1:  # estimates that look faster are not known as well
         return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
     is_open = answer.rivals or answer.open_estimates

@@ -59,6 +59,7 @@ from spmd_core.trials.searching.work import Work
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
 FEW_S = 600.0  # for the few plans of a model that are compiled
+LITTLE = 0.2  # of a budget: a search that needs less to try all that is left gets it
 STEP = 16  # candidates whose partitioned programs are noted at once
 CONSTRAINED = 2  # of an exported program, candidates whose values are constrained
 PROVING = 0.5  # of the budget at most is left for the proof, which takes no longer than its rows
@@ -100,6 +101,7 @@ class Search(Work):
         self._known: dict[str, Calibration] = {}
         self._constrained: set[int] = set()  # numbers of candidates whose values were
         self._compiled = 0  # plans, of this search alone
+        self._is_finishing = False  # beyond its budget, since little is left
         self.is_few = False  # it ended since it had compiled as many as it may
 
     @property
@@ -353,6 +355,7 @@ class Search(Work):
         """
         try:
             while not runs.is_over:
+                self._finish(runs)
                 while (
                     runs.has_room
                     and (self._compiles is None or len(choice.tried) < self._compiles)
@@ -385,6 +388,17 @@ class Search(Work):
                 self.problem = f"{len(runs.lost):,} compiles were lost: {runs.lost[0]}"
             for group, result in runs.close():  # done after the last look, or before it was ended
                 self._keep(answered(group, result))
+
+    def _finish(self, runs: Runs) -> None:
+        """Gives a search of which little is left the time for it, once."""
+        left = sum(each.stage == "estimated" for each in self._candidates)
+        done, budget_s = self._compiled, self.budget_s or 0.0
+        if not self._is_finishing and left and done and budget_s:
+            needed_s = left * (time.monotonic() - self._begun) / done
+            self._is_finishing = needed_s < LITTLE * budget_s
+            runs.deadline += (
+                1.5 * LITTLE * budget_s * self._is_finishing
+            )  # the last are the slowest
 
     @property
     def _is_open(self) -> bool:

@@ -79,7 +79,7 @@ def next_steps(result: Result, experiment: Experiment) -> None:
     if tried := remedies.none_of(result):
         st.caption(f":green[:material/check:] {plain(tried)}", width="content")
     is_offered = _waits(result) and remedies.offer(result, "", is_first=True)
-    better.offer(experiment, is_first=not is_offered)
+    better.offer(experiment, is_first=not (is_offered or remedies.is_at_work(result)))
     next_step.draw(result, st.container(width="content"))
 
 
@@ -114,10 +114,12 @@ def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     st.caption(coded(as_sentence(f"{saved}: {effect_words(remedy)}")), width="stretch")
 
 
-def changes(result: Result) -> None:
-    """Draws the changes that were tried, and how far they are."""
+def changes(result: Result, has_best_above: bool) -> None:
+    """Draws the changes that were tried, and how far they are. `has_best_above`: the card has the
+    button of the best.
+    """
     if remedies.is_begun(result):
-        remedies.draw(result, list(result.strategies), constrain.put)
+        remedies.draw(result, list(result.strategies), constrain.put, has_best_above)
 
 
 def details(result: Result, status: RunStatus, is_open: bool) -> None:

@@ -40,7 +40,7 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, compiled, fix, peak, treemap
+from spmd_lab.ui.programs import arrays, better, compiled, fix, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
@@ -715,8 +715,10 @@ def _compiled_only(status: RunStatus) -> None:
 
 def _predicted(status: RunStatus, wrong: Wrong) -> Callable[[], None]:
     if wrong.result is not None:
-        compiled.changes(wrong.result)
+        has_next = wrong.is_finished or wrong.fixes.offered is not None
+        compiled.changes(wrong.result, has_next and not wrong.is_worse and not fix.waits())
         is_open = wrong.is_finished or not wrong.fixes.listed
+        is_open = is_open and not better.is_begun(status.experiment)  # its answer comes first
         return partial(compiled.details, wrong.result, status, is_open)
     result = prediction.result_of(status, status.experiment)
     if result is not None:

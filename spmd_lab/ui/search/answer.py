@@ -18,6 +18,7 @@ from spmd_core.answers import (
 )
 from spmd_core.base import (
     between,
+    bytes_change,
     bytes_text,
     count_text,
     even_seconds,
@@ -155,15 +156,15 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     own = _as_exported(winner, answer)
     took = even_seconds(winner.seconds)
     if own and own.seconds and winner.seconds:
-        took = in_one_unit(own.seconds, winner.seconds, seconds_text)
-        span = f"as exported → now, {span}"
+        took, span = _beside_own(winner, own, span, bool(answer.rivals))
     time = Figure("Time of a step" if of_steps else "Time", took, span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
     holds = bytes_text(winner.memory_bytes)
     if own and own.memory_bytes and winner.memory_bytes:
-        holds = in_one_unit(own.memory_bytes, winner.memory_bytes, bytes_text)
+        holds = bytes_change(own.memory_bytes, winner.memory_bytes)
+        room = "as exported → now" * ("→" in holds)
     memory = Figure(
         "Memory per device",
         holds,
@@ -184,6 +185,17 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     share = [Figure("Causal MFU", f"{causal:.1%}")] if (causal := winner.mfu_causal) else []
     of_goal = {"memory": [memory, *times, *share], "time": [*times, *costs, *share, memory]}
     return of_goal.get(goal, [*costs, *times, *share, memory])
+
+
+def _beside_own(winner: Candidate, own: Candidate, span: str, is_even: bool) -> tuple[str, str]:
+    """Returns the time of a program's best beside that as exported, and what it is of; `is_even`: its
+    range is that of others, too, and comes first.
+    """
+    if is_even and winner.span and own.span:
+        known = f"{even_seconds(winner.seconds)} by the estimate"
+        return span, f"{known}; as exported {even_seconds(own.seconds)}, {span_text(*own.span)}"
+    took = in_one_unit(own.seconds or 0.0, winner.seconds or 0.0, seconds_text)
+    return took, f"as exported → now, {span}"
 
 
 def _made_of(winner: Candidate) -> list[Figure]:
@@ -244,7 +256,8 @@ def _named(answer: Answer, winner: Candidate, when: str) -> DeltaGenerator:
     known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
     headline = plain(words.best_words(answer, winner))
     with (row := cards.headline(headline, winner.stage.capitalize(), known)):
-        if unsure := words.open_words(answer):
+        unsure = words.open_words(answer)
+        if unsure and not winner.experiment.exported:  # whose headline has it
             st.badge(plain(unsure), color="orange")
         if winner.experiment.place.is_simulated:
             style.evidence("Simulated")
@@ -334,6 +347,15 @@ def details(answer: Answer) -> None:
         every(answer)
         return
     ranked(answer)
+    if answer.winner.experiment.exported:  # beside the answers of the screen
+        with st.expander("Ranking, standard shardings, time against memory", key="search:more"):
+            _ranked_in_full(answer)
+    else:
+        _ranked_in_full(answer)
+    every(answer)
+
+
+def _ranked_in_full(answer: Answer) -> None:
     chosen = _ranking(answer)
     st.markdown(plain(words.why_not(answer, chosen)))
     actions(chosen, answer)
@@ -346,7 +368,6 @@ def details(answer: Answer) -> None:
         for each in answer.standards:
             st.markdown(f"- {plain(words.standard_words(answer, each))}")
     fronts(answer)
-    every(answer)
 
 
 def fronts(answer: Answer) -> None:
@@ -421,8 +442,8 @@ def _policy(group: Sequence[Ranked], asked: str) -> Candidate:
     """The candidate of a row whose policy is chosen: what is saved, offloaded and recomputed."""
     policies = {str(each.candidate.number): each.candidate for each in group[:MOST_LISTED]}
     first = next(iter(policies))
-    if len(policies) == 1:
-        return policies[first]
+    if len(policies) == 1 or not policies[first].step:
+        return policies[asked if asked in policies else first]
     key = f"search:policy:{first}"
     number = st.selectbox(
         "Remat",

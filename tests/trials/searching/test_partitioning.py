@@ -1,5 +1,6 @@
 """Candidates that are estimated by their partitioned programs, and those that constrain a value."""
 
+import time
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from spmd_core.results import Operation
 from spmd_core.roofline import time_model
 from spmd_core.runs import Partitioned, Requested
 from spmd_core.search import Answer, ProgramSpace, read_array_question, rules_text, with_constraint
+from spmd_core.surveys.search import best_words
 from spmd_core.trials.searching import search as search_module
 from spmd_core.trials.searching.behind import scaled, scales
 from spmd_core.trials.searching.choice import CandidateChoice
@@ -170,6 +172,37 @@ def test_constraints_are_numbered_beyond_the_space_and_are_not_added_again(monke
     assert search.space == 501
     again._add(restored_constraints(dict(kept), [best]))
     assert not again._constrain(runs) and again.space == 501
+
+
+@pytest.mark.parametrize(("times", "is_folded"), [(1.0, True), (1.0004, True), (0.9, False)])
+def test_a_constraint_that_changes_nothing_is_no_row_of_its_own(times, is_folded):
+    first, other = open_candidates(_candidates())[:2]
+
+    def compiled(each, seconds):
+        known = Estimate(low=0.9 * seconds, estimate=seconds, high=1.1 * seconds)
+        return replace(each, stage="compiled", predicted=known, memory_bytes=1 << 30, run="1")
+
+    base, slower = compiled(first, 1.0), compiled(other, 1.05)
+    added = compiled(with_constraint(base, 900, "exported.py:68", (("fsdp",), ())), times)
+    answer = Answer(_question("cpu:8"), 3, [added, base, slower], True)
+    groups = [[entry.candidate.number for entry in group] for group in answer.shardings]
+    alone = [[900], [base.number]] if times < 1 else [[base.number], [900]]
+    assert groups == [*([[base.number, 900]] if is_folded else alone), [slower.number]]
+    assert len(answer.rivals) == 1 + (not is_folded), "and is no other that could win"
+    words = best_words(answer, answer.winner)
+    assert words.startswith(f"About even with {len(answer.rivals)} other")
+
+
+@pytest.mark.parametrize(("left", "is_finished"), [(0, False), (2, True), (17, False)])
+def test_a_search_of_which_little_is_left_gets_the_time_for_it_once(left, is_finished):
+    search = Search(_lab(), SimpleNamespace(), _question("cpu:8"), 120.0)
+    search._begun, search._compiled = time.monotonic() - 115.0, 80
+    first, *others = open_candidates(_candidates())
+    search._candidates = [replace(first, stage="compiled"), *others[:left]]
+    runs = SimpleNamespace(deadline=5.0)
+    search._finish(runs)
+    search._finish(runs)
+    assert runs.deadline == pytest.approx(5.0 + 36.0 * is_finished)
 
 
 @pytest.mark.parametrize(

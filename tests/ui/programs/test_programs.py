@@ -1101,6 +1101,7 @@ def test_the_best_of_the_changes_that_were_tried_is_given_in_the_card(screen, da
     (first,) = [each for each in screen.button if each.proto.type == "primary"]
     assert first.label.replace("\\", "").startswith("Use P(") and name in first.label
     assert "40% less time, predicted: no all-reduce over `data`; +1.0 MiB" in captions(screen)
+    assert "Use this change" not in [each.label for each in screen.button], "its button is above"
     first.click().run()
     assert not screen.exception
     now = link.decode(screen.query_params["experiment"])

@@ -398,7 +398,7 @@ def factor_with_ends(
     """Returns a factor with the ends of its interval: `2.50× (2.25 to 2.75)`; the ends alone where one
     is more than twice the other.
     """
-    if _LOOSE * ends[0] < ends[1] and not _is_wide(ends):
+    if _is_loose(ends) and not _is_wide(ends):
         return f"{ends_text(ends)}{what}"
     return f"{about}{factor_text(factor)}{what} ({ends_text(ends)})"
 
@@ -428,7 +428,8 @@ def headline_ratio(ratio: Ratio, what: str, quotient: float | None = None) -> st
     """
     factor = factor_text(ratio.ratio)
     is_exact = not _is_apart(ratio, quotient)
-    if what == "as long" and is_exact and factor != factor_text(quotient or ratio.ratio):
+    is_other = is_exact and factor != factor_text(quotient or ratio.ratio)
+    if what == "as long" and is_other and not _is_loose(ratio.interval):
         return f"paired ratio {ratio_words(ratio)}"
     return _factor_words(ratio, quotient, f"× {what}")
 
@@ -640,6 +641,11 @@ def ends_text(interval: tuple[float, float]) -> str:
     """The ends of a ratio's interval; of two processes they may be anywhere."""
     low, high = interval
     return "too wide to use" if _is_wide(interval) else f"{factor_text(low)} to {factor_text(high)}"
+
+
+def _is_loose(interval: tuple[float, float]) -> bool:
+    low, high = interval
+    return high > _LOOSE * low
 
 
 def _is_wide(interval: tuple[float, float]) -> bool:

@@ -72,22 +72,22 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-about-machine details {{ border: none; }}
 .st-key-about-machine summary {{ padding: 0.25rem 0; }}
 .st-key-machine {{ border-top: 1px solid var(--line); padding-top: 0.5rem; }}
-.st-key-recent {{ margin-top: 0.8rem; }}
-.st-key-recent > :first-child [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0; }}
-.st-key-recent [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; }}
-.st-key-recent [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; align-items: flex-start; }}
-.st-key-recent [data-testid="stColumn"] img.glimpse {{ max-width: 6rem; height: 3.4rem; }}
-.st-key-recent [data-testid="stColumn"] [data-testid="stCaptionContainer"] strong {{ font-size: 1.07rem; font-weight: 600; padding-right: 0.3rem; }}
+[class*="st-key-recent"] {{ margin-top: 0.8rem; }}
+[class*="st-key-recent"] > :first-child [data-testid="stPageLink-NavLink"] {{ background: none; padding: 0; }}
+[class*="st-key-recent"] [data-testid="stColumn"] > div > div > div {{ position: relative; padding: 0.7rem 0.9rem; border-radius: 0.8rem; }}
+[class*="st-key-recent"] [data-testid="stColumn"] [class*="st-key-row-"] {{ position: static; padding: 0; gap: 0.75rem; align-items: flex-start; }}
+[class*="st-key-recent"] [data-testid="stColumn"] img.glimpse {{ max-width: 6rem; height: 3.4rem; }}
+[class*="st-key-recent"] [data-testid="stColumn"] [data-testid="stCaptionContainer"] strong {{ font-size: 1.07rem; font-weight: 600; padding-right: 0.3rem; }}
 :is([class*="st-key-row-"], [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"] p {{ line-height: 1.35; }}
-.st-key-recent [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
-.st-key-recent [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}
-:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
+[class*="st-key-recent"] [data-testid="stColumn"]:hover > div > div > div {{ border-color: var(--accent); }}
+[class*="st-key-recent"] [data-testid="stColumn"] [class*="st-key-row-"]:hover {{ background: none; }}
+:is([class*="st-key-recent"], .st-key-running) [class*="st-key-row-"] {{ position: relative; border-radius: 0.5rem; padding: 0.25rem; }}
 :is([class*="st-key-row-"], [class*="st-key-named-"]) img.glimpse {{ max-width: 5.6rem; }}
 [class*="st-key-named-"] [data-testid="stPageLink"] {{ padding-right: 1.5rem; }}
-:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
-:is(.st-key-recent, .st-key-running) [class*="st-key-row-"]:hover {{ background: var(--tint); }}
-:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
-:is(.st-key-recent, .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
+:is([class*="st-key-recent"], .st-key-running) [class*="st-key-row-"] [data-testid="stButton"] {{ position: relative; z-index: 1; }}
+:is([class*="st-key-recent"], .st-key-running) [class*="st-key-row-"]:hover {{ background: var(--tint); }}
+:is([class*="st-key-recent"], .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ position: static; }}
+:is([class*="st-key-recent"], .st-key-running) [class*="st-key-row-"] [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 .st-key-head-example {{ margin-top: 1.6rem; padding-top: 1.2rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
 .st-key-head-example h2 {{ font-size: 1.6rem; font-weight: 700; padding: 0; }}
 [class*="st-key-edited-"] {{ flex-wrap: nowrap; }}

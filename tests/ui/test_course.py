@@ -417,7 +417,7 @@ def test_a_copy_of_the_example_page_does_not_take_its_place(data_folder, monkeyp
     opened("notebook").button(key="collection:example").click().run()
     listed = opened("notebook")
     links = {each.proto.label: each.proto.query_string for each in listed.get("page_link")}
-    assert links["**Which sharding, and why?**"] == "collection=example"
+    assert links["Which sharding, and why?"] == "collection=example"
     assert any("(copy" in label for label in links)
     assert opened("notebook", collection="example").button(key="collection:example")
 
@@ -433,6 +433,6 @@ def test_the_example_page_is_there_beside_runs_of_ones_own_until_it_is_hidden(
     screen.button(key="example:hide").click().run()
     assert first.title not in read(screen)
     links = {each.proto.label: each.proto.query_string for each in screen.get("page_link")}
-    assert links["**Which sharding, and why?**"] == "collection=example"
+    assert links["Which sharding, and why?"] == "collection=example"
     page = opened("notebook", collection="example")
     assert first.title in read(page) and "Hide" not in [each.label for each in page.button]

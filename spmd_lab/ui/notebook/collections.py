@@ -12,15 +12,16 @@ from spmd_lab.ui import cards, links, shell, state
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.choices import EXAMPLE_PAGE
 from spmd_lab.ui.entrance.short import COLLECTION
-from spmd_lab.ui.lab import as_viewer, find, lab, may_act
+from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import tour
 from spmd_lab.ui.notebook.tour import end, is_over
 
 _EXAMPLE = "Which sharding, and why?"
 _OFFER = "example"  # which a viewer may hide
+_LOOKED_AT = 4  # runs of a page, of which the first that is stored is drawn
 _RECENT, _SEARCHES = 20, 1  # runs that are looked at, and searches that are offered
-_LONGEST = 120  # characters of a title
+_LONGEST, _MOST_SHOWN = 120, 100  # characters of a title, and of a line of text on a card
 _NEW = ""  # of the choice of a collection: one that is begun for it
 
 
@@ -100,32 +101,54 @@ def _search_row(kept: KeptSearch) -> None:
 
 
 def listed() -> bool:
-    """Every collection, the one changed last first, and the example beside them, or where it is
-    hidden; whether there is any.
+    """Draws a card of every page, the one changed last first, and the example beside them, or where
+    it is hidden; whether there is any.
     """
-    pages = lab().collections.listed()
-    for each in pages:
-        with st.container(horizontal=True, vertical_alignment="center", key=f"row-{each.id}"):
-            if first := next(filter(None, map(find, each.runs)), None):
-                st.html(glimpse.html(first.experiment), width=130)
-            st.page_link(
-                "pages/notebook.py",
-                label=f"**{plain(each.title)}**",
-                icon=":material/article:",
-                query_params={COLLECTION: each.id},
-            )
-            st.caption(plain(_facts(each)))
+    pages = list(lab().collections.listed())
     is_listed = bool(pages) or is_over(_OFFER)
-    if is_listed and example() is not None:  # a copy of it does not take its place
-        with st.container(horizontal=True, vertical_alignment="center", key="row-example"):
+    if is_listed and (shown := example()):  # a copy of it does not take its place
+        pages.append(shown)
+    with st.container(key="recent-pages", gap="small"):
+        for first in range(0, len(pages) if is_listed else 0, cards.ACROSS):
+            for column, each in zip(st.columns(cards.ACROSS), pages[first:], strict=False):
+                with column.container(border=True, height="stretch"):
+                    _card(each)
+    return is_listed
+
+
+def _card(page: Collection) -> None:
+    """Draws a page: the shards of its first run, its title, how its text begins, else what came out of
+    that run, and what it is of.
+    """
+    stored = lab().history(runs=page.runs[:_LOOKED_AT]) if page.runs else ()
+    first = next((each for run in page.runs for each in stored if each.run == run), None)
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", key=f"row-{page.id or 'example'}"
+    ):
+        if first:
+            st.html(glimpse.html(first.best_experiment), width=96)
+        with st.container(gap=None):
             st.page_link(
                 "pages/notebook.py",
-                label=f"**{plain(_EXAMPLE)}**",
-                icon=":material/article:",
-                query_params={COLLECTION: EXAMPLE_PAGE},
+                label=plain(page.title),
+                query_params={COLLECTION: page.id or EXAMPLE_PAGE},
             )
-            st.badge("Example", color="blue")
-    return is_listed
+            came = cards.card_lines(first).partition("  \n")[0] if first else ""
+            last = plain(_facts(page)) if page.id else ":blue-badge[Example]"
+            st.caption("  \n".join(filter(None, (plain(_beginning(page)) or came, last))))
+
+
+def _beginning(page: Collection) -> str:
+    """Returns the first line of text of a page that is no heading, shortened."""
+    lines = (
+        line
+        for each in page.items
+        if each.kind == TEXT
+        for line in each.text.splitlines()
+        if line.strip() and not line.startswith("#")
+    )
+    line = next(lines, "").replace("**", "").replace("`", "")
+    return line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN - 1].rstrip()}…"
 
 
 def hide_example() -> None:

@@ -27,8 +27,7 @@ SAVES = 0.95  # of its time, by the closed form, a suggestion must stay below
 _SENTENCES = {  # by rule, the number first
     "dispatch_bound": "{share:.0%} of the time is the dispatch floor, {floor_s} a call: try {sizes}, "
     "where more of it is computation.",
-    ONE_DEVICE_WINS: "Sharding takes {ratio:.3g}× as long as {row} here: try whether sharding wins at "
-    "{sizes}.",
+    ONE_DEVICE_WINS: "{row} is faster here: try whether sharding wins at {sizes}.",
     "idle_axis": "{size} devices compute the same, since nothing is sharded over `{axis}`: try {dim} "
     "sharded over `{axis}`.",
     "replicated_operand": "{held_bytes} of `{array}` on every device: try it sharded over {over}, "
@@ -93,7 +92,7 @@ def one_device_wins(facts: Facts) -> Next | None:
         return None
     ratio = sharded[0].ratio  # which the answer names
     sizes = _grown_sizes(facts, larger)
-    return _next(ONE_DEVICE_WINS, ratio, larger, ratio=ratio, row=answer.fastest, sizes=sizes)
+    return _next(ONE_DEVICE_WINS, ratio, larger, row=answer.fastest, sizes=sizes)
 
 
 def idle_axis(facts: Facts) -> Next | None:

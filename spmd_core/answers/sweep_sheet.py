@@ -247,7 +247,7 @@ SIZES = Sheet[SizePoint](
         seconds("One device", lambda point: point.alone_s),
         text("Best sharded", lambda point: point.best and title(point.best)),
         seconds("Its time", lambda point: point.best_s),
-        text("Speedup", lambda point: point.ratio and ratio_words(point.ratio)),
+        text("Speedup", lambda point: point.ratio and ratio_words(point.ratio, point.quotient)),
         text("Verdict", wins_words),
     )
 )

@@ -38,6 +38,11 @@ class SizePoint:
         return self.experiment.what.operand_bytes(self.experiment.sizes, self.experiment.dtype)
 
     @property
+    def quotient(self) -> float | None:
+        """The time on one device over that of the best sharded strategy; None where one is not known."""
+        return self.alone_s / self.best_s if self.alone_s and self.best_s else None
+
+    @property
     def wins(self) -> bool | None:
         """Whether sharding is faster by the verdict; None while that is not known."""
         return self.ratio and self.ratio.verdict == "faster" and self.ratio.ratio > 1

@@ -331,4 +331,6 @@ def test_a_range_that_reaches_far_has_its_reason():
     (row,) = train(TrainingQuestion(form, 1e12, 512, ("v5e",), 1024)).rows
     words = range_words([("v5e", row.step)])
     is_far = row.step.predicted_s.high > 2 * row.step.predicted_s.estimate
-    assert is_far and words.startswith("Far ends of v5e: plans that offload over slices may compile")
+    assert is_far and words.startswith(
+        "Far ends of v5e: plans that offload over slices may compile"
+    )

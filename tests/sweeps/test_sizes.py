@@ -1,5 +1,7 @@
 """Growing sizes: where sharding begins to win."""
 
+import re
+
 import pytest
 
 from bench.values import ENVIRONMENT, comparison, strategy
@@ -18,6 +20,7 @@ from spmd_core.sweeps.sizes import (
     point_of,
     read_count,
 )
+from spmd_core.words import sharding_verdict
 
 LAYER = parse_experiment(
     {"workload": "layer", "mesh": {"x": 8}, "target": "cpu:8", "sharding": {"in": "x"}}
@@ -90,6 +93,28 @@ def test_a_number_of_sizes_that_is_none_is_one_sentence(text):
         read_count(text)
 
 
+@pytest.mark.parametrize("alone_s", [1e-3, 1.8e-3, 2e-3, 3e-3])
+@pytest.mark.parametrize("sharded_s", [0.9e-3, 1e-3, 1.9e-3, 4e-3])
+def test_the_ratio_of_a_size_is_that_of_its_run_seen_from_one_device(alone_s, sharded_s):
+    if alone_s == sharded_s:
+        return
+    result = measured(LAYER, alone_s, sharded_s)
+    point = point_of(LAYER, result)
+    ((*_, shown, _),) = ([cell.text for cell in row] for row in SIZES.table([point], "screen").rows)
+    low, high = ends = _ends(shown)
+    assert 0.99 * low <= alone_s / sharded_s <= 1.01 * high, "what a reader divides"
+    verdict, words = sharding_verdict(result)
+    of_run = _ends(words)
+    expected = of_run if verdict == "faster" else (1 / of_run[1], 1 / of_run[0])
+    assert ends == pytest.approx(expected, rel=0.02)
+    assert _ends(size_headline([point])) == ends
+
+
+def _ends(words):
+    low, high = re.findall(r"([\d.]+) to ([\d.]+)", words)[-1]
+    return float(low), float(high)
+
+
 def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     first, second, third, fourth = at_sizes(LAYER, 4)
     points = [
@@ -112,7 +137,7 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     assert rows[2][3:] == [
         "Automatic",
         "1 ms",
-        "2.00× (1.80 to 2.20)",
+        "1.80 to 3.00×",
         "sharding is faster",
     ]
     assert [row[-1] for row in rows] == [

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from spmd_core.base import bytes_text, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment
-from spmd_core.facts import Predicted
 from spmd_core.machine import get_topology
 from spmd_core.results import predicted_verdict
 from spmd_core.surveys.sweep.scaling import fell_most, knee_words, scaling_notes
@@ -282,7 +281,7 @@ def size_headline(points: Sequence[SizePoint]) -> str:
     if first is known[0]:
         if len(known) > 1:
             ends = [
-                f"{ratio_words(each.ratio)} at {point_size_words(each)}"
+                f"{ratio_words(each.ratio, each.quotient)} at {point_size_words(each)}"
                 for each in (first, largest)
                 if each.ratio
             ]
@@ -299,9 +298,8 @@ def size_headline(points: Sequence[SizePoint]) -> str:
 def _size_times(point: SizePoint) -> str:
     best = f"{title(point.best or '')} {seconds_text(point.best_s)}"
     ratio = ""
-    if point.ratio and point.ratio.rounds and point.alone_s and point.best_s:
-        seconds = Predicted(before=point.alone_s, after=point.best_s)
-        ratio = f", {paired_words(point.ratio, seconds.quotient)}"
+    if point.ratio and point.ratio.rounds:
+        ratio = f", {paired_words(point.ratio, point.quotient)}"
     return f"{best} against {seconds_text(point.alone_s)} on one device{ratio}"
 
 

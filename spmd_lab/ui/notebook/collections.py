@@ -133,9 +133,12 @@ def _card(page: Collection) -> None:
                 label=plain(page.title),
                 query_params={COLLECTION: page.id or EXAMPLE_PAGE},
             )
-            came = cards.card_lines(first).partition("  \n")[0] if first else ""
-            last = plain(_facts(page)) if page.id else ":blue-badge[Example]"
-            st.caption("  \n".join(filter(None, (plain(_beginning(page)) or came, last))))
+            if begins := _beginning(page):
+                st.caption(plain(begins))
+            elif first:
+                color, head, words = cards.outcome(first)
+                st.caption(f":{plain(color or 'gray')}[**{plain(head or words)}**]")
+            st.caption(plain(_facts(page)) if page.id else ":blue-badge[Example]")
 
 
 def _beginning(page: Collection) -> str:

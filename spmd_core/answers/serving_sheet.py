@@ -247,11 +247,12 @@ def chosen_for(answer: ServingAnswer) -> Figure:
 
 def better_point(
     answer: ServingAnswer,
-    front: Sequence[tuple[ServingCurve, CurvePoint]],
+    curves: Sequence[ServingCurve],
     answered: Callable[[ServingQuestion], ServingAnswer] = serve,
 ) -> CurvePoint | None:
     """Returns the number of requests at once whose own answer has most tokens per chip of those that
-    beat the lead: within the limits, or without limits for users as fast. None where there is none.
+    beat the lead: within the limits, or without limits for users as fast; else the point with most of
+    the curves that do. None where none does.
     """
     question, lead = answer.question, answer.lead
     assert lead is not None
@@ -263,12 +264,13 @@ def better_point(
         return row.keeps if is_limited else row.speed >= lead.speed
 
     better: list[CurvePoint] = []
-    for at_once in dict.fromkeys(point.concurrency for _, point in front if beats(point.row)):
+    ahead = [point for curve in curves for point in curve.points if beats(point.row)]
+    for at_once in dict.fromkeys(point.concurrency for point in ahead):
         load = replace(question.load, concurrency=at_once, rate=None, requests=None)
         with suppress(RequestError):  # more than is simulated
             row = answered(replace(question, load=load)).lead
             better += [CurvePoint(at_once, row)] if row and beats(row) else []
-    return max(better, key=lambda point: point.row.per_chip, default=None)
+    return max(better or ahead, key=lambda point: point.row.per_chip, default=None)
 
 
 def beaten_words(

@@ -123,8 +123,8 @@ def test_figures_have_time_and_memory_where_both_are_known():
     )
     changed = WhatIf(answer.before, answer.after, (was, now))
     assert changed.figures[:2] == (
-        ("Peak memory per device", "1.0 → 2.0 MiB", "", (), "fits"),
-        ("Estimated step", "4 → 2 ms", "range 3.60 to 4.40 → 1.80 to 2.20 ms", (), "fits"),
+        ("Peak memory per device", "1.0 → 2.0 MiB", "", 0.0, "fits"),
+        ("Estimated step", "4 → 2 ms", "range 3.60 to 4.40 → 1.80 to 2.20 ms", 0.0, "fits"),
     )
     assert changed.json()["estimated_s"]["after"]["estimate"] == 2e-3
 

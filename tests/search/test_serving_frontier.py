@@ -114,9 +114,29 @@ def test_a_compiled_step_slows_its_curve_alone(answer, curves):
             assert is_slower is (after.row.plan == plan)
 
 
+@pytest.mark.parametrize("longer", [0.97, 1.0, 1.01, 1.03, 1.3])
+def test_nothing_beats_the_answer_only_where_no_curve_has_a_point_that_does(answer, longer):
+    """Whatever the compiled steps of its best three do to the frontier."""
+    steps = {
+        row.plan: CompiledDecode(longer * 1e-2, 1e-2, 1, True)
+        for row in [each for each in answer.rows if each.served][:3]
+    }
+    known = with_compiled(answer, steps)
+    curves, lead = serving_curves(known), known.lead
+    ahead = [
+        point
+        for curve in curves
+        for point in curve.points
+        if point.row.per_chip > 1.01 * lead.per_chip and point.row.speed >= lead.speed
+    ]
+    words = beaten_words(known, better_point(known, curves))
+    assert words.startswith("Nothing on these curves") is (not ahead), words
+    assert ahead, "at each of these the drawn frontier passes above the answer"
+
+
 def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curves):
     lead = answer.lead
-    words = beaten_words(answer, better_point(answer, frontier(curves)))
+    words = beaten_words(answer, better_point(answer, curves))
     at, named = words.removeprefix("With ").split(" at once, ")
     point = next(
         each
@@ -137,7 +157,7 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
     within = seconds_text(alone.lead.served.ttft_p99_s)
     assert arrive == f"Requests arrive as others end: 99% have their first token within {within}."
     assert not serving_rivals(answer_to(chips="v6e:4", concurrency="16", tpot="40ms"))
-    assert better_point(alone, frontier(serving_curves(alone))) is None
+    assert better_point(alone, serving_curves(alone)) is None
     assert beaten_words(alone, None) == "Nothing on these curves beats 4 v6e, tensor=4 in both."
     missed = answer_to(chips="v6e:4", concurrency="16", tpot="1ms")
     assert missed.best is None and not missed.lead.keeps
@@ -146,7 +166,7 @@ def test_what_beats_the_answer_in_both_is_a_sentence_with_its_load(answer, curve
 
 def test_within_a_limit_the_most_tokens_are_offered_of_the_answer_that_then_opens():
     asked = answer_to(chips="h100:..16", tpot="20ms")
-    better = better_point(asked, frontier(serving_curves(asked)))
+    better = better_point(asked, serving_curves(asked))
     opened = answer_to(chips="h100:..16", tpot="20ms", concurrency=str(better.concurrency)).lead
     assert better.row.plan == opened.plan and opened.served.tpot_s <= 0.02
     assert better.row.per_chip > 1.4 * asked.lead.per_chip
@@ -193,7 +213,7 @@ def test_a_row_whose_range_reaches_that_of_the_best_could_win_or_has_the_reason(
 
 
 def test_a_difference_beyond_the_ranges_is_a_fact_and_one_within_them_is_not(answer, curves):
-    better = better_point(answer, frontier(curves))
+    better = better_point(answer, curves)
     assert "may serve" in beaten_words(answer, better)
     twice = replace(better.row.served, output_per_s=4 * better.row.served.output_per_s)
     far = better._replace(row=replace(better.row, served=twice))

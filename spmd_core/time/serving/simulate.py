@@ -223,6 +223,7 @@ class _Request:
     output: int
     left: int  # of the prompt
     is_counted: bool
+    placed: float = 0.0
     first: float = 0.0
     began: float = 0.0  # the turn before its first decode step
     end: float = 0.0
@@ -317,9 +318,9 @@ def _kept_per_s(
     asked = -(-load.concurrency // plan.replicas)  # of each, some of which have one less
     if load.requests:
         return count / replica.now * load.concurrency / asked, input, output, 0.0
-    takes = fmean(each.end - each.arrival for each in done)
-    kept = replica.at_once / takes * load.concurrency / asked
-    return kept, input, output, (asked - replica.at_once) * takes / replica.at_once
+    # of those that have a place: how long others wait depends on which are counted
+    takes = fmean(each.end - each.placed for each in done) / min(replica.at_once, replica.places)
+    return load.concurrency / asked / takes, input, output, (asked - replica.at_once) * takes
 
 
 def _in_flight(plan: ServedPlan, load: ServingLoad, scale: tuple[float, float], places: int) -> int:
@@ -384,6 +385,7 @@ class _Replica:
         while self.is_by_chance and self.next and self.next.arrival <= self.now:
             self._arrive_next()
         while self.waiting and len(self.prompts) + len(self.decoding) < self.places:
+            self.waiting[0].placed = self.now
             self.prompts.append(self.waiting.popleft())
 
     def _arrive_next(self) -> None:

@@ -77,7 +77,7 @@ def draw(
     front = frontier_of(curves)
     if answer.lead is None or not front:
         return
-    better = better_point(answer, front, answered)
+    better = better_point(answer, curves, answered)
     st.markdown("**Throughput per chip against the speed of one user**")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(plain(beaten_words(answer, better, front)), width="content")

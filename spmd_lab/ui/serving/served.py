@@ -131,7 +131,7 @@ def show(share: DeltaGenerator) -> None:
         answer = _compiled(answer)
         with shown:
             _headline(answer)
-        frontier.draw(answer, _answered, _ask)
+        frontier.draw(answer, partial(_answered_as, answer), _ask)
     _details(answer)
     varied.draw(question, partial(_answered_as, answer), SCREEN)
     with kept:

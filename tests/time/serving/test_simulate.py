@@ -118,6 +118,19 @@ def test_more_at_once_make_no_fewer_tokens_whatever_was_drawn():
     assert all(more >= 0.98 * few for few, more in pairwise(made))
 
 
+@pytest.mark.parametrize("more", [1, 32, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("lengths", [(1024, 1024), (8192, 256), (128, 2048)])
+def test_with_a_full_pool_more_that_wait_make_as_many_tokens(lengths, more):
+    """However many of a wave of requests are counted."""
+    given = [Lengths(each, each) for each in lengths]
+    most = pool_of(PLAN, sum(lengths)).requests
+    beyond = most + (more if isinstance(more, int) else round(more * most))
+    full, waits = (simulate(PLAN, load(n, *given)) for n in (most, beyond))
+    assert waits.waiting == beyond - most and waits.running == full.running
+    assert waits.output_per_s == pytest.approx(full.output_per_s, rel=0.01)
+    assert waits.output_per_s <= waits.running / waits.tpot_s, "what its own time per token allows"
+
+
 def test_a_pool_without_room_for_one_serves_nothing():
     small = ServedPlan(model="qwen3-32b", target="tpu:v6e:1x1", mesh=(("tensor", 1),))
     assert simulate(small, load(1)) is None and steady_per_s(small, load(1)) == 0

@@ -107,7 +107,7 @@ def test_the_picture_has_the_frontier_the_curve_of_the_answer_and_its_intervals(
     ]
     assert "4 v6e, tensor=4" in texts and "with 64 requests at once" in texts
     assert f"{curves[0].points[-1].concurrency}: cache full" in texts
-    better = better_point(known, frontier(curves))
+    better = better_point(known, curves)
     assert beaten_words(known, better) in [plain(each.value) for each in screen.markdown]
     press = next(each for each in screen.button if each.label.endswith("at once"))
     assert press.label == f"Serve {better.concurrency} at once"

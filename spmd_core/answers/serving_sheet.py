@@ -82,7 +82,7 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
             return f"{named}: most tokens per {each} {all_run or load_words(question.load)}."
         return f"{named}: {served_output(best)}, the most {all_run or f'per {each}'}."
     if best.even:
-        return f"May keep {within_words(question)}, or miss it: {named}: {takes}."
+        return f"Cannot tell whether {within_words(question)} is kept: {named}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
     return f"{least} within {within_words(question)}: {named}: {takes}."
 
@@ -609,22 +609,19 @@ def why_not_served(answer: ServingAnswer) -> tuple[str, ...]:
 
 
 def engine_words(answer: ServingAnswer) -> str:
-    """Returns why the decode step of the best row is not that of its program; "" where none is compiled."""
+    """Returns what a compiled step did to the times of the best row; "" where it is not compiled."""
     lead = answer.lead
     if lead is None or lead.served is None or not (step := lead.compiled):
         return ""
-    takes, times = seconds_text(lead.served.step.seconds), f"{step.seconds / step.estimate:.2f}"
-    return (
-        f"The decode step of {takes} is an engine's, which reads its cache in pages: {times} times its "
-        "estimate, as XLA's program with a contiguous cache is."
-    )
+    times = f"{step.seconds / step.estimate:.2f}"
+    return f"Compiled, its program takes {times} times its estimate, and so do the times above."
 
 
 def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:
     """Returns the seconds of each decode step that is compiled, as sentences."""
     return tuple(
-        f"{_on(row)}: XLA's program of a decode step takes {seconds_text(step.seconds)} compiled, "
-        f"{seconds_text(step.estimate)} estimated, {step.seconds / step.estimate:.2f} times as long."
+        f"{_on(row)}: {seconds_text(step.seconds)} compiled, {seconds_text(step.estimate)} estimated, "
+        "of XLA's program beside a contiguous cache."
         if step.fits
         else f"{_on(row)}: does not fit, its step takes {bytes_text(step.peak or 0)}."
         for row in answer.rows

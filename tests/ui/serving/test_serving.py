@@ -295,11 +295,9 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
     assert engine_words(found) == "" and changed.lead.compiled is None
     (first, *_) = decode_points(found, 1)
     slower = with_compiled(found, {first: CompiledDecode(0.0202, 0.02, 1, True)})
-    takes = seconds_text(slower.lead.served.step.seconds)
-    assert slower.lead.plan == first and engine_words(slower) == (
-        f"The decode step of {takes} is an engine's, which reads its cache in pages: 1.01 times its "
-        "estimate, as XLA's program with a contiguous cache is."
-    )
+    assert slower.lead.plan == first and " 1.01 times its estimate" in engine_words(slower)
+    times = slower.lead.served.step.seconds / found.lead.served.step.seconds
+    assert times == pytest.approx(1.01), "and so do the times above"
 
 
 def test_a_compiled_step_is_in_a_sweep_of_the_same_case_too(data_folder, monkeypatch):

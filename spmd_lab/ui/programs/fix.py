@@ -301,19 +301,20 @@ def as_it_is(experiment: Experiment) -> WhatIf | None:
     """Returns what the compiler makes of the screen's program as it is; None until it has answered,
     where it refuses, and of a link that is followed.
     """
-    if is_opened():
-        with suppress(LabError):  # a compile reports it
-            return as_viewer(lab().as_it_is, experiment)
-    return None
+    if not is_opened():
+        return None
+    try:
+        return as_viewer(lab().as_it_is, experiment)
+    except LabError:  # a compile reports it; it is not requested anew
+        state.set_aside("programs", constrain.OPENED, None)
+        return None
 
 
 @st.fragment(run_every=live.INTERVAL_S)
 def follow_estimate(experiment: Experiment) -> None:
     """Draws the screen again once the program as it is has its estimate, or is refused one."""
-    with suppress(LabError):
-        if as_viewer(lab().as_it_is, experiment) is None:
-            return
-    st.rerun()
+    if as_it_is(experiment) or not is_opened():
+        st.rerun()
 
 
 def waits() -> bool:

@@ -17,7 +17,7 @@ from bench.lost_batches import PLANTED
 from spmd_core import history
 from spmd_core.advice import all_findings, clean_words, gate_words, over_most, saved_bytes
 from spmd_core.answers import WhatIf
-from spmd_core.base import WorkerError
+from spmd_core.base import RequestError, WorkerError
 from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
 from spmd_core.facts import (
@@ -1008,6 +1008,27 @@ def test_a_program_without_a_fix_opens_with_its_step_peak_and_bytes(screen, monk
     drawn = " ".join(each.proto.body for each in screen.get("html"))
     assert "matrix products" in drawn and "60.0%" in drawn, "what takes it"
     assert "Nothing wrong in its arguments." in headline(screen)
+
+
+def test_a_program_that_is_refused_an_estimate_is_not_estimated_anew(screen, monkeypatch):
+    described = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported(), "clean")
+    experiment, requested = as_exported(described), []
+
+    def as_it_is(now, *_, **__):
+        requested.append(now)
+        raise RequestError("refused")
+
+    monkeypatch.setattr(lab(), "as_it_is", as_it_is)
+    screen.query_params["experiment"] = link.encode(experiment)
+    screen.run()
+    assert not requested, "of a link nothing is partitioned unasked"
+    kept = {"opened": experiment.id}
+    monkeypatch.setattr(fix, "is_opened", lambda: kept["opened"] is not None)
+    monkeypatch.setattr(fix.state, "set_aside", lambda _, name, value: kept.update({name: value}))
+    screen.run()
+    screen.run()
+    assert not screen.exception and len(requested) == 1
+    assert not [each for each in screen.get("html") if "being estimated" in each.proto.body]
 
 
 def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is_wrong():

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spmd_core.base import RequestError, by_key, seconds_text
+from spmd_core.base import RequestError, by_key, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Spec
 from spmd_core.results import Between
@@ -231,7 +231,8 @@ def between_words(
         first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
         than = f"{names[first]} is {ratio} faster{per} than {names[last]}"
         return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
-    few = ", with too few rounds" if pair.is_few else ""
+    few = f" from {numbered(pair.processes, 'process')} of each" if pair.processes else ""
+    few = ", with too few rounds" if pair.is_few else few
     verdict = (
         f"{mine} takes the same time{per} as {theirs}"
         if pair.verdict == "the same"

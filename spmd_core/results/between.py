@@ -42,6 +42,7 @@ class Between(Frozen):
     per_token: bool = False
     rounds: tuple[int, int] | None = None  # of the run, and of the baseline
     is_few: bool = False  # rounds of one of them are too few to judge by
+    processes: int | None = None  # of each, by which measured ones are compared
     why_none: str | None = None
     apart: tuple[str, ...] = ()
 
@@ -156,6 +157,7 @@ def _measured(
         "verdict": judged,
         "rounds": rounds,
         "is_few": is_few,
+        "processes": len(pairs),
     }
 
 

@@ -51,6 +51,17 @@ def test_more_processes_show_smaller_differences():
     assert judged(timed(1.05e-3), timed(1e-3, "b")).verdict == "cannot tell"
 
 
+def test_what_cannot_be_told_says_by_how_many_processes():
+    for processes in (1, 6):
+        pair = judged(*(timed(1e-3, run, processes=processes) for run in "ab"))
+        pair = pair.model_copy(update={"verdict": "cannot tell"})
+        words = between_words(pair, {"a": "A", "b": "B"}, {"a": 1e-3, "b": 1e-3})
+        count = "1 process" if processes == 1 else "6 processes"
+        assert words.startswith(f"Cannot tell whether A or B is faster from {count} of each: ")
+    few = between_words(judged(timed(9e-3, rounds=4), timed(1e-3, "b")), {"a": "A", "b": "B"}, {})
+    assert "with too few rounds: " in few and "process" not in few
+
+
 def test_a_ratio_is_that_of_the_medians_beside_it():
     """Also where one run has more processes, the first of which was unlike the others."""
     study = timed(1e-3, processes=5)

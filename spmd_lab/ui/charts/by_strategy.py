@@ -6,6 +6,7 @@ from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.experiment import Experiment
 from spmd_core.results import Result, StrategyResult
 from spmd_core.terms import planned_title, row_title, title
+from spmd_core.words import RANGE
 from spmd_lab.ui.charts import colors
 from spmd_lab.ui.charts.base import (
     BYTES,
@@ -31,6 +32,7 @@ _TOO_SHORT = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run": "First run"}
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _ROOM, _MOST_ROOM = 0.012, 0.6  # of the axis behind the longest bar: for each character, at most
+_FAR = 2.5  # times the longest time: how far a line is drawn
 _UNSEEN = "\u200b"
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
@@ -148,12 +150,15 @@ def side_by_side_chart(
     if not times:
         return None
     size, name = unit([middle for _, _, (middle, _, _) in times], SECONDS)
-    labels = [label for label, _ in results]
-    rows = [_interval_row(*each, size) for each in times]
+    labels, far = (
+        [label for label, _ in results],
+        _FAR * max(middle for *_, (middle, _, _) in times),
+    )
+    rows = [_interval_row(*each, size, far) for each in times]
     longest = max(len(str(row["label"])) for row in rows)
-    end = max(high for *_, (_, _, high) in times) / size * (1 + min(_MOST_ROOM, _ROOM * longest))
-    of = "99% interval of its ratio to the baseline" if judged else "its 95% interval"
-    titles = [f"time per call or step ({name})", f"line: {of}"]
+    ends = min(far, max(high for *_, (_, _, high) in times)) / size
+    end = ends * (1 + min(_MOST_ROOM, _ROOM * longest))
+    titles = [f"time per call or step ({name})", f"line: {_line_words(results, bool(judged))}"]
     x, mark = _times_axis([each for _, _, each in times], titles, end)
     places, rows = _places(rows, labels)
     shared = {
@@ -201,16 +206,31 @@ def _times_beside(
     ]
 
 
-def _interval_row(strategy: str, run: str, seconds: tuple[float, float, float], size: float) -> Row:
+def _line_words(results: Sequence[tuple[str, Result]], is_judged: bool) -> str:
+    """What the line through a time is: of measured times, of predicted ones, or of both."""
+    every = [each for _, result in results for each in result.strategies.values()]
+    kinds = {each.median_s is not None for each in every if each.median_s or each.predicted_s}
+    if is_judged:
+        known = "interval" if len(kinds) > 1 else "99% interval" if True in kinds else "range"
+        return f"{known} of its ratio to the baseline"
+    if kinds == {True}:
+        return "its 95% interval"
+    return f"its {RANGE}" if kinds == {False} else f"95% interval of a measured time, {RANGE} else"
+
+
+def _interval_row(
+    strategy: str, run: str, seconds: tuple[float, float, float], size: float, far: float
+) -> Row:
+    """A time with its interval, which ends with an arrow where it passes `far` seconds."""
     middle, low, high = seconds
     return {
         "row": strategy,
         "run": run,
         "x": middle / size,
         "low": low / size,
-        "high": high / size,
+        "high": min(high, far) / size,
         "time": seconds_text(middle),
-        "label": f"{run} {seconds_text(middle)}",
+        "label": "▸ " * (high > far) + f"{run} {seconds_text(middle)}",
     }
 
 

@@ -161,6 +161,24 @@ def test_provisional_medians_and_two_runs_side_by_side():
     assert len({row["row"] for row in rows(apart, "bar")}) == 3
 
 
+def test_a_line_far_beyond_the_times_ends_with_an_arrow_and_is_named_by_its_kind():
+    one, other = result({"auto": strategy(1e-3)}), result({"auto": strategy(2e-3)}, run="b")
+    wide = side_by_side_chart([("A", one), ("B", other)], {(one.run, "auto"): (0.04, 20.0)})
+    drawn = {row["run"]: row for row in rows(wide, "text")}
+    assert drawn["A"]["high"] == 5.0 and drawn["A"]["label"] == "▸ A 1 ms"
+    assert drawn["B"]["label"] == "B 2 ms"
+
+    def named(*results):
+        chart = side_by_side_chart([*zip("AB", results, strict=True)])
+        return chart["layer"][0]["encoding"]["x"]["title"][1]
+
+    time = {"low": 1e-3, "estimate": 2e-3, "high": 3e-3}
+    guess = result({"auto": {"status": "ok", "predicted_s": time}})
+    assert named(one, other) == "line: its 95% interval"
+    assert named(guess, guess) == "line: its 80% range"
+    assert named(one, guess) == "line: 95% interval of a measured time, 80% range else"
+
+
 def test_times_side_by_side_that_differ_much_are_points_on_a_log_scale():
     one, other = result({"auto": strategy(1e-5)}), result({"auto": strategy(1e-2)})
     far, near = (side_by_side_chart([("A", one), ("B", each)]) for each in (other, one))

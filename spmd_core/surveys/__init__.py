@@ -7,6 +7,7 @@ from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
     Price,
+    above_words,
     axis_title,
     doubt_words,
     mfu_title,
@@ -42,6 +43,7 @@ __all__ = [
     "TIME_TITLE",
     "Knee",
     "Price",
+    "above_words",
     "axis_title",
     "called_words",
     "cost_title",

@@ -59,7 +59,7 @@ from spmd_core.sweeps.training import (
 )
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, run_of, training_run
 from spmd_core.sweeps.training_search import MOST_CHIPS, train
-from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Variable
+from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Value, Variable
 from spmd_core.sweeps.ways_out import WayOut, ways_out
 
 __all__ = [
@@ -94,6 +94,7 @@ __all__ = [
     "TrainingCost",
     "TrainingQuestion",
     "TrainingRow",
+    "Value",
     "Variable",
     "WayOut",
     "at_sizes",

@@ -15,7 +15,14 @@ from spmd_core.facts import Collective, Estimate, PredictedMemory, Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.results import Failure, StrategyResult
 from spmd_core.search import REMATS
-from spmd_core.surveys import may_fall_short, reach_words, scaled_rows, sweep_headline, sweep_notes
+from spmd_core.surveys import (
+    above_words,
+    may_fall_short,
+    reach_words,
+    scaled_rows,
+    sweep_headline,
+    sweep_notes,
+)
 from spmd_core.sweeps import (
     VARIABLES,
     Sweep,
@@ -473,6 +480,21 @@ def test_an_efficiency_above_all_of_it_has_a_reason_and_slices_are_counted():
         "(weak scaling, batch per chip constant; above 100% since HBM-bound operations take 50% of "
         "the first step, and for the same work 30% of it at the end)."
     )
+
+
+def test_the_best_point_above_all_of_the_first_has_its_reason_in_words():
+    sweep = parse_sweep(decoder(target="tpu:v6e:4x4", mesh={"fsdp": 16}), "chips=16,64,1024")
+    shares = [{"matmul": 0.5, "memory": each} for each in (0.5, 0.3, 0.4)]
+    timed = [
+        outcome(0.5 + each["memory"], chips=chips, flops=chips * 1e13, shares_s=each)
+        for chips, each in zip((16, 64, 1024), shares, strict=True)
+    ]
+    rows = curves(variants(sweep), timed)
+    assert above_words(sweep, rows) == (
+        "125% at 64 chips: HBM-bound operations take 50% of the step at 16 chips, and 30% of it for "
+        "the same work."
+    )
+    assert above_words(sweep, curves(variants(sweep), timed[:1] * 3)) == ""
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.2])

@@ -186,6 +186,26 @@ def _trend(sweep: Sweep, timed: Sequence[SweepRow]) -> str:
     return f"{span} {text}; most work per chip and second at {point_title(sweep, best.point)}."
 
 
+def above_words(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
+    """Returns why a chip does more at the best point than at the first, in a sentence; "" where it does
+    not, or nothing that takes less is the reason.
+    """
+    first, best = rows[0], max(rows, key=lambda row: row.efficiency or 0.0)
+    if not (first.efficiency and best.efficiency and best.efficiency > 1.005 * first.efficiency):
+        return ""
+    most, before, after = fell_most(first, best)
+    if not most:
+        return ""
+    plans = [row.point.experiment.plan for row in (first, best) if row.point.experiment]
+    is_saved = len({plan and (plan.remat, plan.save, plan.offload) for plan in plans}) > 1
+    why = ": a chip has room to save more" * is_saved
+    at, began = (point_title(sweep, row.point) for row in (best, first))
+    return (
+        f"{best.efficiency:.0%} at {at}: {share_words(most)} take {before:.0%} of the step at {began}, "
+        f"and {after:.0%} of it for the same work{why}."
+    )
+
+
 def _why_above(first: SweepRow, last: SweepRow) -> str:
     """Where the scaling efficiency is above 100%: the kind of time that takes less for the same
     work, in shares of the first step; "" elsewhere.

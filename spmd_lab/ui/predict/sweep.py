@@ -4,6 +4,7 @@ table to open each point from.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import dropwhile
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,6 +14,7 @@ from spmd_core.base import RequestError, bytes_text, seconds_text, span_text
 from spmd_core.experiment import Experiment
 from spmd_core.surveys import (
     GOOD,
+    above_words,
     doubt_words,
     grown_most,
     may_fall_short,
@@ -39,6 +41,7 @@ from spmd_core.sweeps import (
     Scaling,
     Sweep,
     SweepRow,
+    Value,
     Variable,
     csv_text,
     curves,
@@ -78,6 +81,7 @@ _SHOWN = (
     "Bound by",
 )
 _MOST_WAYS = 3  # buttons of points that do not fit
+_ONE_BAR_PX = 60
 _COLUMNS = 2  # of charts: titles and legends of three are cut in narrow windows
 _WRITTEN = "predict:sweep:written"  # what was written to the address bar last
 _KEPT: Meshes = "kept"
@@ -137,6 +141,8 @@ def _folded(
         with st.expander("Same total batch: every plan", key="total", on_change="rerun") as folded:
             if folded.open:
                 _table(replace(sweep, scaling="strong"), total, ("State",))
+    if not others:
+        return
     with st.expander("Every curve", key="curves", on_change="rerun") as folded:
         if folded.open:
             columns = st.columns(_COLUMNS)
@@ -269,7 +275,7 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
     )
     variable = VARIABLES[vary]
     own = linked.values if linked and linked.vary == vary else None
-    values = own or variable.default(experiment)
+    values = own or _from_first_fit(experiment, variable)
     text = _values(variable, experiment, variable.text_of(values), fresh)
     scaling, meshes = _WEAK, _KEPT
     if variable.scales:
@@ -280,6 +286,22 @@ def _fields(experiment: Experiment) -> tuple[Sweep | None, str | None]:
         return parse_sweep(experiment, f"{vary}={text}", scaling, meshes), None
     except RequestError as error:
         return None, str(error)
+
+
+def _from_first_fit(experiment: Experiment, variable: Variable) -> tuple[Value, ...]:
+    """Returns the values worth starting with; of chips without those, fewer than its own, on which no
+    plan fits.
+    """
+    values = variable.default(experiment)
+    if not (variable.scales and experiment.plan):
+        return values
+    scaling, own = _first_scaling(experiment), experiment.plan.topology.chips
+
+    def has_fit(chips: Value) -> bool:
+        (point,) = variants(Sweep(experiment, variable.name, (chips,), scaling, BEST))
+        return point.fits == "yes"
+
+    return tuple(dropwhile(lambda chips: chips != own and not has_fit(chips), values))
 
 
 def _ways_to_scale(
@@ -413,12 +435,17 @@ def _charts(
         if row.numbers.shares_s
     }
     height = {}
-    left, right = st.columns(_COLUMNS, gap="medium") if parts else (st.container(), st.container())
+    is_split = bool(parts) and len(sweep.values) > 1
+    left, right = st.columns(_COLUMNS, gap="medium") if is_split else (st.container(),) * 2
     if parts:
         alt = "; ".join(f"{label}: mostly {next(iter(each))}" for label, each in parts.items())
         chart = sweep_charts.parts_chart(sweep, rows, parts)
         height = {"height": chart["height"]}
+        if not is_split:
+            chart |= {"height": _ONE_BAR_PX}
         right.vega_lite_chart(chart, alt=alt, key="sweep:why")
+    if len(sweep.values) < 2:  # a curve of one point is none
+        return {}
     with left:
         if timed:
             chart = scaling_chart(sweep, rows, total, compiled)
@@ -445,16 +472,11 @@ def _answer(
         st.markdown(plain(missing))
     if may_fall_short(timed):
         badges.badge(f"{SCALING[sweep.scaling]}: may be below {GOOD:.0%}", color="orange")
-    known = {row.point.label for row in compiled}
-    unsure = [
-        row
-        for row in rows
-        if row.is_estimated and row.numbers.fit == "may not fit" and row.point.label not in known
-    ]
-    if unsure:
-        badges.badge(plain(f"{points_words(sweep, unsure)} may not fit"), color="orange")
+    _unsure(sweep, rows, compiled, badges)
     above = any((row.efficiency or 0.0) > 1 for row in timed)
     efficiency = (*_EFFICIENCY, *[_ABOVE] * above) if timed else ()
+    if above and (why := above_words(sweep, timed)):
+        st.markdown(plain(why))
     doubts = doubt_words(sweep, rows)
     for doubt in (*doubts, *doubt_words(sweep, total, SCALING["strong"])):
         st.markdown(f":orange[{plain(doubt)}]")
@@ -467,6 +489,20 @@ def _answer(
     each = [*rows, *scaled_rows(total)]
     best = best_figures(sweep, each, question.tokens(), price.by_kind())
     draw_figures((*reached, *best), grown)
+
+
+def _unsure(
+    sweep: Sweep, rows: Sequence[SweepRow], compiled: Sequence[SweepRow], badges: DeltaGenerator
+) -> None:
+    """Draws a badge for the points that may not fit, where none of them is compiled."""
+    known = {row.point.label for row in compiled}
+    unsure = [
+        row
+        for row in rows
+        if row.is_estimated and row.numbers.fit == "may not fit" and row.point.label not in known
+    ]
+    if unsure:
+        badges.badge(plain(f"{points_words(sweep, unsure)} may not fit"), color="orange")
 
 
 def _evidence(rows: Sequence[SweepRow]) -> str:

@@ -156,7 +156,9 @@ def curve(
     for estimated in (True, False):  # dashed and hollow where nothing was compiled
         points = [value for value in values if value.get("estimated", False) == estimated]
         if spans := [value for value in points if "low" in value]:
-            mark = _RANGE_BAR if sweep.is_categorical or len(spans) == 1 else _BAND
+            wide = [value for value in spans if value["low"] != value["high"]]
+            is_bar = sweep.is_categorical or len(wide) < 2  # a band of one would be a diamond
+            mark, spans = (_RANGE_BAR, wide or spans) if is_bar else (_BAND, spans)
             low, high = y | {"field": "low"}, {"field": "high"}
             layers.append(layer(spans, mark, x=x, y=low, y2=high, color=OWN))
         mark = POINT | {"filled": not estimated}

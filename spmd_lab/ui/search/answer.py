@@ -58,7 +58,7 @@ from spmd_lab.ui.tables import sheet, table_frame
 
 ROWS, _MOST_ROWS, MOST_LISTED = 15, 60, 200
 _LONG = "Remat"  # the column with the longest texts
-_LONG_PX = 165  # of it and of the meshes: the last column is in sight beside all others
+_WIDTHS_PX = {"Mesh": 165, _LONG: 250}  # in which most names have room
 _BEHIND = ("Causal MFU", "Host memory")  # columns behind it
 BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
@@ -355,18 +355,29 @@ def details(answer: Answer) -> None:
     every(answer)
 
 
+def _folded(title: str, key: str, answer: Answer, is_open: bool = False) -> DeltaGenerator:
+    """Returns where a part is folded, unless all parts are."""
+    is_within = answer.winner is not None and answer.winner.experiment.exported
+    return st.container() if is_within else st.expander(title, is_open, key=key)
+
+
 def _ranked_in_full(answer: Answer) -> None:
-    chosen = _ranking(answer)
-    st.markdown(plain(words.why_not(answer, chosen)))
-    actions(chosen, answer)
+    is_chosen = _CANDIDATE in st.query_params
+    with _folded("Every number, and what a plan costs", "search:plans", answer, is_chosen):
+        _order(answer)
+        chosen = _ranking(answer)
+        st.markdown(plain(words.why_not(answer, chosen)))
+        actions(chosen, answer)
     if (chart := charts.batch_chart(answer.best_by_batch)) is not None:
         st.subheader("Causal MFU against the batch", anchor=False)
         alt = words.batches_words(answer.best_by_batch)
         st.vega_lite_chart(chart, alt=alt, key="search:batch")
     if answer.standards:
-        st.subheader("Against the standard shardings", anchor=False)
-        for each in answer.standards:
-            st.markdown(f"- {plain(words.standard_words(answer, each))}")
+        with _folded("Against the standard shardings", "search:standards", answer):
+            if answer.winner and answer.winner.experiment.exported:
+                st.subheader("Against the standard shardings", anchor=False)
+            for each in answer.standards:
+                st.markdown(f"- {plain(words.standard_words(answer, each))}")
     fronts(answer)
 
 
@@ -404,7 +415,7 @@ def _ranking(answer: Answer) -> Candidate:
         selection_mode="single-row",
         selection_default={"selection": {"rows": picked}},
         column_config={"": st.column_config.Column(width=36)}
-        | {name: st.column_config.Column(width=_LONG_PX) for name in ("Mesh", _LONG)},
+        | {name: st.column_config.Column(width=px) for name, px in _WIDTHS_PX.items()},
     )
     first = shown[0][0].candidate
     of_plans = (
@@ -415,8 +426,8 @@ def _ranking(answer: Answer) -> Candidate:
         else ""
     )
     more = coded(words.ranked_words(answer)) if len(answer.shardings) > len(shown) else ""
-    known = {group[0].candidate.stage for group in shown}
-    order = "" if len(known) == 1 else words.KNOWN_FIRST + " "
+    stages = {each[0].candidate.stage for each in shown}
+    order = "" if len(stages) == 1 else words.KNOWN_FIRST + " "
     fits = f"{words.FITS} " if "Fits" in table else ""
     place.subheader("Ranking", anchor=False, help=f"{of_plans}{fits}{order}")
     st.caption(f"Choose a row to see what it costs, and to open it. {more}")
@@ -427,6 +438,13 @@ def _ranking(answer: Answer) -> Candidate:
     else:
         st.query_params.pop(_CANDIDATE, None)
     return chosen
+
+
+def _order(answer: Answer) -> None:
+    """Draws the order of rows of which some may not fit."""
+    firsts = [group[0].candidate for group in answer.listed(most_rows(answer))]
+    if any(each.step and each.fits != "yes" for each in firsts):
+        st.caption("First what is sure to fit, by time; then what may not fit.")
 
 
 def most_rows(answer: Answer) -> int:

@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 
 from spmd_core.answers import best_figures
 from spmd_core.base import mesh_text, seconds_text, span_text
-from spmd_core.experiment import parse_experiment
+from spmd_core.experiment import experiment_of, parse_experiment
 from spmd_core.machine import absent
 from spmd_core.results import Failure
+from spmd_core.search import REMATS
 from spmd_core.surveys import (
     Knee,
     may_fall_short,
@@ -26,13 +27,14 @@ from spmd_core.surveys import (
     scaled_rows,
     total_batch,
 )
-from spmd_core.sweeps import estimated, parse_sweep, variants
+from spmd_core.sweeps import BEST, VARIABLES, Sweep, best_mesh, estimated, parse_sweep, variants
 from spmd_core.sweeps.curves import Numbers, Outcome, csv_text, curves, outcome_of
 from spmd_core.terms import money_text
 from spmd_core.words import apart_words, days_text
 from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui.predict.scaling_chart import bend_lines, scaling_alt, scaling_chart
-from spmd_lab.ui.predict.sweep import _figures
+from spmd_lab.ui.predict.sweep import _figures, _from_first_fit
+from spmd_lab.ui.predict.sweep_axes import curve
 from spmd_lab.ui.predict.sweep_charts import chart_alt, charts_of, parts_chart
 from tests.standin_lab import GIB, StandInLab, found
 
@@ -657,3 +659,36 @@ def test_points_too_large_to_be_compiled_are_counted_beside_the_button(lab):
     (way,) = [each for each in test.button if "What fits near" in each.label]
     assert way.label == "What fits near 2,048 sequences per device"
     assert "; 1 left out as too large." not in texts(opened(sweep="batch-per-device=2,4"))
+
+
+@pytest.mark.parametrize(
+    ("model", "first"), [("llama-3.1-8b", 64), ("llama-3.1-70b", 256), ("scaled:1", 8)]
+)
+def test_a_sweep_over_chips_begins_with_the_fewest_that_hold_a_plan(model, first):
+    plan = best_mesh({"model": model, "sequence": 8192}, "tpu:v5e:16x16", 512, REMATS).plan
+    chips, values = VARIABLES["chips"], _from_first_fit(experiment_of(plan), VARIABLES["chips"])
+    left_out = [each for each in chips.default(experiment_of(plan)) if each not in values]
+    assert values[0] == first and 256 in values and all(each < first for each in left_out)
+    points = variants(Sweep(experiment_of(plan), "chips", (first, *left_out), "weak", BEST))
+    assert [point.fits == "yes" for point in points] == [True, *(False for _ in left_out)]
+
+
+def test_a_sweep_of_one_value_has_no_curve(lab):
+    test = opened(sweep="chips=64")
+    assert not test.exception and "64" in table(test)
+    assert "Every curve" not in [each.label for each in test.expander]
+    assert "Every curve" in [each.label for each in opened(sweep="chips=64,256").expander]
+
+
+@pytest.mark.parametrize(("wide", "mark"), [((1,), "rule"), ((1, 2), "area"), ((0, 1, 2), "area")])
+def test_the_range_of_one_point_is_a_line_and_of_more_a_band(wide, mark):
+    sweep = parse_sweep(BASE, "chips=8,64,512")
+    rows = curves(variants(sweep), [predicted(1.0)] * 3)
+    values = [
+        {"x": x, "y": 1.0, "low": 1 - 0.1 * (at in wide), "high": 1.1, "estimated": True}
+        if at in wide
+        else {"x": x, "y": 1.0, "low": 1.0, "high": 1.0, "estimated": True}
+        for at, x in enumerate((8, 64, 512))
+    ]
+    marks = [each["mark"]["type"] for each in curve(sweep, rows, values, "Efficiency")["layer"]]
+    assert (mark in marks) and ({"rule", "area"} - {mark}).isdisjoint(marks)

@@ -44,6 +44,7 @@ STREAMED_ROWS = 1600
 # least time of an operation on arrays; a guess, near the 1,800 cycles that the compiler gives its
 # smallest fusions
 OPERATION_S = 1e-6
+BEGIN_LOW = 2.0  # that time, and a launch of a GPU, over the least of its range: a guess too
 # bundles of a splash attention kernel over its matrix-unit bound: 1.13 to 1.26 in what the compiler
 # writes for v5e, v5p, v6e
 KERNEL_SLACK = 1.15

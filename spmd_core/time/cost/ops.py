@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from spmd_core.machine import Chip, Gpu
 from spmd_core.program import HBM, Computation, Instruction, Module
 from spmd_core.time.cost.constants import (
+    BEGIN_LOW,
     KERNEL_HIGH,
     KERNEL_LOW,
     MATMUL_OFF,
@@ -111,12 +112,11 @@ def operation(
         return _matmul_work(matmuls, nbytes, streaming, vector, chip)
     if nbytes == 0 and vector == 0.0:
         return OperationCost(0.0, "none")
-    begin = LAUNCH_S if chip.is_gpu else OPERATION_S
-    seconds = max(streaming, vector, begin if nbytes else 0.0)
+    begin = (LAUNCH_S if chip.is_gpu else OPERATION_S) if nbytes else 0.0
+    seconds = max(streaming, vector, begin)
     least = nbytes / chip.device_hbm_bandwidth
-    return OperationCost(
-        seconds, "memory", 0, nbytes, "memory", least, seconds * MEMORY_HIGH, least
-    )
+    low, high = max(least, begin / BEGIN_LOW), seconds * MEMORY_HIGH
+    return OperationCost(seconds, "memory", 0, nbytes, "memory", low, high, least)
 
 
 def _is_small(instruction: Instruction, computation: Computation) -> bool:

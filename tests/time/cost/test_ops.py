@@ -2,17 +2,20 @@
 
 import pytest
 
-from spmd_core.machine import CHIPS
+from spmd_core.machine import CHIPS, GPUS
 from spmd_core.program.hlo.text import parse_module, parse_shape
 from spmd_core.time.cost.constants import (
+    BEGIN_LOW,
     HBM_EFFICIENCY,
     MATMUL_SHARE,
     MEMORY_HIGH,
+    OPERATION_S,
     STREAMED_ROWS,
 )
 from spmd_core.time.cost.flops import Matmul, matmul_s, matmuls_in, valid_positions
 from spmd_core.time.cost.ops import kernel, operation, peak_seconds, vector_s
 from spmd_core.time.cost.traffic import async_copy_bytes, hbm_bytes, moved_bytes
+from spmd_core.time.gpu.constants import LAUNCH_S
 
 # from a compiled train step: [6,2048,4096] x [4096,64,128], heads as a window that meets one valid
 # position each
@@ -266,3 +269,22 @@ ENTRY %main (a: f32[8,16], b: f32[16,4]) -> f32[8,4] {
 """)
     (found,) = matmuls_in(module, module.entry)
     assert (found.flops, found.element, found.passes) == (2 * 8 * 16 * 4, "f32", 6)
+
+
+@pytest.mark.parametrize("generation", ["v5e", "v5p", "v6e", "h100"])
+@pytest.mark.parametrize("elements", [2**11, 2**14, 2**18, 2**26])
+def test_an_operation_on_few_bytes_takes_no_less_than_half_of_its_beginning(generation, elements):
+    """Its range does not reach down to the bytes' time, a thousandth of what any operation takes."""
+    chip = (CHIPS | GPUS)[generation]
+    module = parse_module(f"""HloModule m
+
+ENTRY %main (a: f32[{elements}]) -> f32[{elements}] {{
+  %a = f32[{elements}]{{0}} parameter(0)
+  ROOT %b = f32[{elements}]{{0}} negate(%a)
+}}
+""")
+    entry = module.entry
+    cost = operation(module, entry.root, entry, chip)
+    begin = LAUNCH_S if chip.is_gpu else OPERATION_S
+    assert cost.seconds >= begin
+    assert max(begin / BEGIN_LOW, cost.least) == cost.low <= cost.seconds < cost.high

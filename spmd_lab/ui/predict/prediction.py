@@ -278,7 +278,7 @@ def _numbers(result: Result, prediction: Prediction, time: Estimate) -> None:
         figures.insert(0, Figure("Tokens/s per chip", tokens, f"{tflops:,.0f} TFLOP/s"))
     if result.experiment.plan is None:  # a plan's card has them
         takes = Figure("Step time" if is_step else "Time", seconds_text(time.estimate), span)
-        figures = [run_answer.held_figure(prediction), takes, *figures]
+        figures = [takes, run_answer.held_figure(prediction), *figures]
     draw_figures(figures)
     if len(result.strategies) == 1:
         st.vega_lite_chart(

@@ -14,7 +14,7 @@ from spmd_lab.ui.notebook import tour
 share = shell.open_page("overview")
 target = default_target()
 hardware, active = lab().hardware(), lab().active()
-last = lab().history(over=True, limit=4 * cards.ACROSS, searched=False, source="here")
+last = lab().history(over=True, limit=4 * cards.ACROSS, alone=True, source="here")
 recent = cards.distinct(run for run in last if run.state != "cancelled")
 
 with st.container(gap=None):

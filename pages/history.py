@@ -10,17 +10,18 @@ from spmd_core.runs import STATES
 from spmd_core.terms import state_words, workload_title
 from spmd_core.workloads import PROGRAM_FILE, workload_names
 from spmd_lab.ui import choices, exports, links, live, shell
-from spmd_lab.ui.history import listing as history, searches, side_by_side
+from spmd_lab.ui.history import listing as history, searches, side_by_side, together
 from spmd_lab.ui.history.listing import ONLY_SEARCHED
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, tour
 
 share = shell.open_page("history")
 history.follow_short_link()
-asked = history.asked()
+together.follow_own_link()
+asked, searched = history.asked(), searches.asked()
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     title = st.container(width="stretch").empty()
-    if asked:
+    if asked or searched:
         history.back()
     downloads = st.container(width="content")
     archives.drop(asked)
@@ -40,6 +41,11 @@ if asked:
     elif picked:
         st.info(f"Of {len(picked)} runs, {FEWEST} to {MOST} stand side by side: untick some.")
     links.share_box(share, "history", file=file)
+    st.stop()
+if searched:
+    title.title("Which is best?" if len(searched) > 1 else "What came out?")
+    searches.draw(searched)
+    links.share_box(share, "history")
     st.stop()
 workloads = [*workload_names(), PROGRAM_FILE]
 choices.offered("workload", map(workload_title, workloads))
@@ -78,26 +84,29 @@ if understood := read_search(text or "", st.context.timezone).words:
 with st.container(horizontal=True, vertical_alignment="center", key="list-bar"):
     held = st.container(width="stretch")
     runs, of_searches = history.listed(workload, state, text or None)
-    view = choices.one_of("View", history.VIEWS, choices.VIEW) if runs else ""
+    kept = [] if workload or state else together.searches(text)
+    view = choices.one_of("View", history.VIEWS, choices.VIEW) if runs else history.VIEWS[0]
 
 history.upkeep()
-if runs:
-    history.draw(view, runs)
+if runs or kept:
+    history.draw(view, runs, kept)
     with held:
-        history.held(view, runs)
+        history.held(view, runs, len(kept))
+        searches.held()
+if runs:
     with downloads:
         exports.rows_button(runs)
+elif kept:
+    pass
 elif of_searches:
     st.info(ONLY_SEARCHED, icon=":material/travel_explore:")
 elif text or workload or state:
-    st.info(
-        "No stored run fits these filters: clear one of them.", icon=":material/filter_alt_off:"
-    )
+    history.clear_filters()
 else:
     st.info(
         "Nothing has run here yet: open a recipe, or press Run on Compare. Every run is kept here, "
         "with its numbers and programs."
     )
     st.page_link("pages/recipes.py", label="Open a recipe", icon=":material/menu_book:")
-searches.listed(not runs, of_searches)
+searches.switch(of_searches)
 links.share_box(share, "history")

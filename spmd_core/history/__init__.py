@@ -32,7 +32,7 @@ from spmd_core.history.outcomes import (
     figure,
     outcome,
 )
-from spmd_core.history.understood import matches, read_search
+from spmd_core.history.understood import matches, read_search, text_matches
 
 __all__ = [
     "EXAMPLE",
@@ -61,6 +61,7 @@ __all__ = [
     "part_words",
     "read_search",
     "shape_words",
+    "text_matches",
     "when_words",
     "work_words",
 ]

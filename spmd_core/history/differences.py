@@ -36,7 +36,8 @@ _Group = list[_Member | None]  # the corresponding variant of each experiment
 def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     """A row for each part in which experiments differ, and only these; of studies a row for what
     all variants share, then one for each variant with what differs in it. Beside an experiment that is
-    none, a study has what any of its variants has: `x or none`.
+    none, a study has what any of its variants has: `x or none`. Of different workloads no row for what
+    only one of them has.
 
     Variants are the same by their names, or by their places where their names differ.
     """
@@ -63,8 +64,7 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     labels = list(dict.fromkeys(label for of in studies for each in of for label in each.texts))
     varying = [label for label in labels if any(len(_texts(of, label)) > 1 for of in studies)]
     if not all(experiment.variants for experiment in experiments):
-        either = [(label, [" or ".join(_texts(of, label)) for of in studies]) for label in labels]
-        return [(label, texts) for label, texts in either if len(set(texts)) > 1]
+        return _of_each(studies, labels)
     shared = [(label, [_shared(of, label) for of in studies]) for label in labels]
     groups = _groups([[each for each in of if each.name] for of in studies])
     # the variants' rows have the others
@@ -73,6 +73,14 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
         *((label, texts) for label, texts in shared if len(set(texts)) > 1),
         *(row for group in groups if (row := _of_variant(group, varying)) is not None),
     ]
+
+
+def _of_each(studies: Sequence[_Study], labels: Sequence[str]) -> list[Row]:
+    """Returns the parts in which these differ, of different workloads those that two of them have."""
+    either = ((label, [" or ".join(_texts(of, label)) for of in studies]) for label in labels)
+    rows = [(label, texts) for label, texts in either if len(set(texts)) > 1]
+    is_mixed = any(label == "workload" for label, _ in rows)
+    return [row for row in rows if not is_mixed or len(row[1]) - row[1].count(NOT_THERE) > 1]
 
 
 def _specs(experiment: Experiment, arrays: Iterable[str]) -> dict[str, str]:

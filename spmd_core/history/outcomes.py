@@ -24,6 +24,7 @@ from spmd_core.words import (
     limit_words,
     sharded_and_alone_s,
     sharding_verdict,
+    short_predicted,
     short_verdict,
     sides_words,
 )
@@ -61,9 +62,9 @@ def came_out(facts: Result) -> Came:
 
 def verdict(facts: Result) -> Judged | None:
     """Returns the verdict of a result: which rows have wrong values, else whether sharding helped, or
-    how its rows compare; of one prediction whether it fits and what binds it, of an exported program
-    how many findings it has, of an array what each device holds, of a sweep of collectives the rate
-    that it reaches. None where nothing is judged.
+    how its rows compare or are predicted to; of one prediction whether it fits and what binds it, of
+    an exported program how many findings it has, of an array what each device holds, of a sweep of
+    collectives the rate that it reaches. None where nothing is judged.
     """
     wrong = [name for name, each in facts.strategies.items() if each.correct is False]
     if wrong:
@@ -86,12 +87,19 @@ def verdict(facts: Result) -> Judged | None:
         return "fits", PLACED, ", ".join(filter(None, (held, copies)))
     if reached := _reached(facts):
         return "known", "", reached
+    return _predicted_verdict(facts)
+
+
+def _predicted_verdict(facts: Result) -> Judged | None:
     (first, *others) = [each.prediction for each in facts.strategies.values()] or [None]
     if first is not None and not first.fits:
         return None
     program = program_of(facts.experiment)
     if program and (count := len(all_findings(program, facts.strategies.get("auto")))):
         return "wrong", numbered(count, "finding"), "fits" if first else ""
+    is_timed = any(facts.medians_s.values())
+    if others and not is_timed and (predicted := short_predicted(facts)):
+        return "cannot tell" if predicted[0] == "Cannot tell" else "known", *predicted
     if first is None or others:
         return None
     if program and first.binds:

@@ -107,6 +107,18 @@ def matches(
     return is_match
 
 
+def text_matches(text: str, row: str, at: float, zone: str | None = None) -> bool:
+    """Returns True if a row that is of no run, with this text and moment, fits a search: a day, and
+    collectives and a phrase in its text. A run's terms and verdicts fit none.
+    """
+    wanted, shown = read_search(text, zone), plain_text(row)
+    return (
+        not (wanted.terms or wanted.verdicts)
+        and (not wanted.days or when_words(at, zone)[:10] in wanted.days)
+        and all(each in shown for each in (*wanted.kinds, plain_text(wanted.phrase)))
+    )
+
+
 def _has(wanted: Reading, row: str, facts: Callable[[], Collection[str]]) -> bool:
     """Returns True if a run has the collectives and verdicts of a search; a note may have the words of
     a verdict too.

@@ -361,26 +361,24 @@ class Lab:
         limit: int = 200,
         over: bool = False,
         searched: bool | None = None,
+        alone: bool = False,
         source: str = "imported",
         pinned_first: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Stored runs, newest first: of an `experiment`, or with any of the ids `runs`. `text` is
         looked for in what a row of History shows, moments in the time zone `zone`; `over`: without
-        those that wait or run; `searched`: only those of searches, or none; `source`: "here",
-        "imported" (these, too) or "examples" (and what came with the program).
+        those that wait or run; `searched`: only those of searches, or none; `alone`: none of those
+        submitted together; `source`: "here", "imported" (these, too) or "examples" (all).
         """
-        otherwise = tuple(TERMINAL) if over else ()
-        states = (state,) if state else otherwise
-        if state == "interrupted":
-            states = (state, *ACTIVE)  # where nobody works the queue
         summaries = self._store.history(
             workload=workload,
-            states=states,
+            states=_states(state, over),
             experiment=None if experiment is None else experiment.id,
             runs=runs,
             where=matches(text, zone, self._searchable) if text else None,
             limit=limit,
             searched=searched,
+            alone=alone,
             source="examples" if text and asks_for_examples(text) else source,
             pinned_first=pinned_first,
         )
@@ -650,3 +648,12 @@ class Lab:
         return Supervisor(
             self._store, self._queue_lock, self._clients, self._settings, self._is_wanted, more
         )
+
+
+def _states(state: str | None, over: bool) -> tuple[str, ...]:
+    """Returns the stored states of runs that are listed under one, or that are over; () of any."""
+    if state == "interrupted":
+        return (state, *ACTIVE)  # where nobody works the queue
+    if state:
+        return (state,)
+    return tuple(TERMINAL) if over else ()

@@ -123,6 +123,7 @@ class RunSummary:
     origin: Origin | None = None  # of a foreign run
     owner: str = ""  # the name of whoever submitted it, by login
     is_imprecise: bool = False  # the fastest: right, and as far off as its sums are
+    batch: str | None = None  # of runs that were submitted together
 
     @property
     def answer(self) -> tuple[str, float, bool] | None:

@@ -229,22 +229,8 @@ def _unsure_words(unsure: Sequence[Ratio], is_brief: bool) -> str:
 def predicted(result: Result) -> str:
     """Which strategy is predicted fastest, what may be as fast, which compile to one
     program, and which do not fit."""
-    called = _Called(result)
-    best = best_rows(result) if result.experiment.variants else ()
-    names = [
-        name
-        for name in result.strategies
-        if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
-    ]
-    outcomes = {name: result.strategies[name] for name in names}
-    ranked = {name: each for name, each in outcomes.items() if not best or name in best}
-    groups = [
-        (alike, Estimate(**{end: s / result.tokens(alike[0]) for end, s in time}))
-        for alike, time in same_programs(
-            ranked, {name: result.row(name).experiment.target for name in names}
-        )
-    ]
-    groups.sort(key=lambda group: group[1].estimate)
+    called, groups = _Called(result), _predicted_groups(result)
+    outcomes = _predicted_rows(result)
     unfit = [
         name for name, each in outcomes.items() if each.prediction and not each.prediction.fits
     ]
@@ -259,6 +245,31 @@ def predicted(result: Result) -> str:
             if len(names) > 1
         ]
     return " ".join([*sentences, *([absent] if absent else [])])
+
+
+def _predicted_rows(result: Result) -> dict[str, StrategyResult]:
+    """Returns the rows that are predicted, of a study of both kinds those on absent targets."""
+    return {
+        name: each
+        for name, each in result.strategies.items()
+        if not result.experiment.is_mixed or result.row(name).experiment.place.is_absent
+    }
+
+
+def _predicted_groups(result: Result) -> list[Group]:
+    """Returns the rows that compile to one program, and their predicted time per token or call, the
+    fastest first; of a study the best row of each variant.
+    """
+    best = best_rows(result) if result.experiment.variants else ()
+    rows = _predicted_rows(result)
+    ranked = {name: each for name, each in rows.items() if not best or name in best}
+    groups = [
+        (alike, Estimate(**{end: s / result.tokens(alike[0]) for end, s in time}))
+        for alike, time in same_programs(
+            ranked, {name: result.row(name).experiment.target for name in rows}
+        )
+    ]
+    return sorted(groups, key=lambda group: group[1].estimate)
 
 
 def mixed(result: Result) -> str:
@@ -484,6 +495,31 @@ def short_verdict(result: Result) -> str:
     than = "" if "/" in answer.fastest else f" than {spoken(next_.strategy)}"
     factor = headline_ratio(next_, f"faster{than}", answer.quotient(next_, medians_s))
     return f"{spoken(answer.fastest, result)} is {factor}"
+
+
+def short_predicted(result: Result) -> tuple[str, str] | None:
+    """Returns which row is predicted fastest in a few words, and how long the next one takes; None
+    where fewer than two are predicted.
+    """
+    groups, called = _predicted_groups(result), _Called(result)
+    if sum(len(names) for names, _ in groups) < 2:
+        return None
+    (names, best), others = groups[0], groups[1:]
+    if not others:
+        return "Same program", "predicted once"
+    verdicts = [predicted_verdict(time, best) for _, time in others]
+    if "cannot tell" in verdicts:
+        return "Cannot tell", "which is fastest: predicted intervals overlap"
+    if "faster" not in verdicts:
+        return "Same time", "as predicted"
+    (name, *_), time = others[verdicts.index("faster")]
+    verb = _do(names, "is", "are")
+    factor = _as_long(time.estimate / best.estimate)
+    return f"{called.several(names)} {verb} predicted fastest", f"{called(name)} takes {factor}"
+
+
+def _as_long(ratio: float) -> str:
+    return f"{ratio:.3g}× as long"
 
 
 def sides_words(result: Result) -> str:
@@ -714,7 +750,7 @@ def _order(groups: Sequence[Group], called: _Called) -> str:
     slower = ""
     if apart:
         time = apart[1].estimate
-        factor = f"{time / best.estimate:.3g}× as long"
+        factor = _as_long(time / best.estimate)
         slower = f" {called(apart[0][0])} takes {seconds_text(time)}, {factor}."
     if not close:
         fastest = _do(names, "is", "are")

@@ -22,6 +22,7 @@ from spmd_core.machine import default_target, parse_target
 from spmd_core.plan import get_model
 from spmd_core.recipes import recipe_of
 from spmd_core.runs import Labels, RunSummary
+from spmd_core.search import KeptSearch, link as search_link
 from spmd_core.terms import (
     DOES_NOT_FIT,
     ago,
@@ -148,14 +149,36 @@ def query(experiment: Experiment, run: str | None = None) -> dict[str, str]:
         return {"run": run} if run else {}
 
 
+def is_serving(kept: KeptSearch) -> bool:
+    """Returns True if a kept search is an answer on serving."""
+    return kept.question.get("kind") == search_link.SERVING
+
+
+def search_glimpse(kept: KeptSearch) -> str:
+    """Returns the picture of a kept search as HTML."""
+    name, words = ("serving", "Serving") if is_serving(kept) else ("search", "A search")
+    drawn = glimpse.drawing(200.0, 100.0, [glimpse.rect(*each) for each in SKETCHES[name]])
+    return glimpse.image(drawn, words, "glimpse")
+
+
 def page_of(experiment: Experiment) -> str:
     """The script of the screen that shows an experiment."""
     return f"pages/{link.screen_of(experiment)}.py"
 
 
 def same(run: RunSummary) -> object:
-    """Returns what runs of one experiment have in common that have no name, note or tag."""
-    return (run.experiment, run.state) if run.labels == Labels() else run.run
+    """Returns what runs of one row have in common that have no name, note or tag: the batch, else the
+    experiment and how it ended.
+    """
+    if run.labels != Labels():
+        return run.run
+    return run.batch or (run.experiment, run.state)
+
+
+def compared_s(run: RunSummary) -> float | None:
+    """Returns the time that a row leads with: the best sharded row's, else the lowest; None of none."""
+    came = _came(run.run)
+    return came.sides_s[0] if came and came.sides_s else run.answer and run.answer[1]
 
 
 def distinct(runs: Iterable[RunSummary], many: int = ACROSS) -> list[RunSummary]:

@@ -21,7 +21,7 @@ from spmd_lab.ui import cards
 WHEN, TIME, LABELS, OPERANDS_KIB = "When", "Time", "Name and tags", "Operands, KiB"
 VERDICT = "Verdict"
 FASTEST = "Time of"  # whose it is: of a study the best variant's, which a baseline may be below
-_FIRST = (WHEN, "Workload", TIME, VERDICT, LABELS, "Target", "Mesh", "Sharding")  # columns
+_FIRST = (WHEN, "Workload", "Dims", TIME, VERDICT, LABELS, "Target", "Mesh", "Sharding")  # columns
 NAMES = "ABCDEFGH"  # of runs that stand side by side
 
 

@@ -124,7 +124,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] {{ position: static; background: none; padding: 0; height: auto; line-height: 1.7; }}
 [class*="st-key-line-"] :has([data-testid="stPageLink"]), [class*="st-key-line-"] [data-testid="stPageLink"] {{ position: static; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"]::after {{ content: "\\203a" / ""; position: absolute; inset: 0; display: flex; align-items: center; justify-content: flex-end; padding: 0 0.6rem 0.2rem; font-size: 1.33rem; color: var(--accent); }}
-[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] p {{ color: var(--quiet); }}
+[class*="st-key-line-"] [data-testid="stPageLink-NavLink"] p {{ color: var(--quiet); font-weight: 400; }}
 [class*="st-key-line-"] [data-testid="stPageLink-NavLink"] strong {{ display: block; font-weight: 600; color: var(--accent); }}
 [class*="st-key-line-"]:hover [data-testid="stPageLink-NavLink"] strong {{ text-decoration: underline; text-underline-offset: 0.2em; }}
 [class*="st-key-line-"] [data-testid="stHtml"] > span {{ order: 3; flex: none; width: 20rem; font-size: 0.87rem; color: var(--quiet); padding-right: 1rem; }}

@@ -1,12 +1,25 @@
 """A search of History finds what a row shows, and nothing else."""
 
 from dataclasses import replace
+from time import time
 
 import pytest
 
+from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
-from spmd_core.history import matches, operand_bytes, outcome, read_search, shape_words
+from spmd_core.facts import Estimate
+from spmd_core.history import (
+    came_out,
+    difference_rows,
+    matches,
+    operand_bytes,
+    outcome,
+    read_search,
+    shape_words,
+    text_matches,
+)
 from spmd_core.history.cells import when_words
+from spmd_core.results import StrategyResult
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import SHARDING
 
@@ -150,3 +163,52 @@ def test_a_run_without_an_answer_is_still_found():
 def test_what_is_not_ranked_or_failed_in_part_has_not_the_color_of_success(medians, fastest, kind):
     ended = replace(run(ROWS), medians_s=medians, fastest=fastest)
     assert outcome(ended, None)[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("qwen3", True),
+        ("2026-01-02", True),
+        ("tensor=4  V6E", False),  # not side by side
+        ("qwerty", False),
+        ("tag:ring", False),
+        ("all-reduce", False),
+        ("slower", False),
+    ],
+)
+def test_a_row_of_a_search_is_found_by_its_text_alone(text, fits):
+    row = "Serve qwen3-32b on v6e:..16 · tensor=4 · 2026-01-02"
+    assert text_matches(text, row, NOON, "UTC") is fits
+
+
+def test_a_day_finds_what_was_kept_then():
+    now = time()
+    assert text_matches("today", "Serve", now) and not text_matches("yesterday", "Serve", now)
+
+
+def test_of_different_workloads_a_row_is_of_two_of_them():
+    rows = dict(difference_rows([ROWS, MATMUL, ROWS.vary(dims={"rows": 2048})]))
+    assert rows["size of rows"] == ["1024", "none", "2048"]
+    assert {"workload", "mesh", "dtype"} <= {*rows} and "size of m" not in rows
+    of_one = dict(difference_rows([ROWS, ROWS.vary(sharding={})]))
+    assert of_one["rows sharded over"] == ["x", "none"], "of one workload what only one has differs"
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ((2e-5, 9e-5), ("known", "Single device is predicted fastest", "Automatic takes 4.5× as long")),
+        ((2e-5, 2.1e-5), ("cannot tell", "Cannot tell", "which is fastest: predicted intervals overlap")),
+    ],
+)  # fmt: skip
+def test_predicted_rows_have_the_verdict_of_their_intervals(times, verdict):
+    spans = [{"low": 0.8 * each, "estimate": each, "high": 1.2 * each} for each in times]
+    rows = {
+        name: StrategyResult(status="ok", predicted_s=Estimate.model_validate(span))
+        for name, span in zip(("single", "auto"), spans, strict=True)
+    }
+    facts = result({"auto": strategy(1e-5)}, experiment=ROWS).model_copy(
+        update={"strategies": rows}
+    )
+    assert came_out(facts).judged == verdict

@@ -64,15 +64,16 @@ def store(
     result: Result,
     texts: dict[str, dict[str, str]] | None = None,
     state: str = "succeeded",
+    batch: str | None = None,
 ) -> None:
     """Leave a result in a data folder, as a run that ended so, with texts by strategy and name; of
-    one that failed with the first error, as a worker reports it.
+    one that failed with the first error, as a worker reports it. `batch`: it was submitted with.
     """
     errors = [each.error for each in result.strategies.values() if each.error]
     error = errors[0] if state == "failed" else None
     place = Store(folder)
     try:
-        place.submit(result.run, result.experiment)
+        place.submit(result.run, result.experiment, batch=batch)
         assert place.start(result.run)
         place.finish(result.run, state, error=error, result=result, texts=texts)
     finally:

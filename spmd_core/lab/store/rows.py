@@ -134,6 +134,7 @@ def summary_of(row: sqlite3.Row) -> RunSummary:
             origin_of(row),
             _text(row["owner_name"]) or "",
             bool(row["imprecise"]),
+            _text(row["batch"]),
         )
     except _UNREAD as error:
         raise unreadable(str(row["id"]), "experiment", error) from error

@@ -23,7 +23,7 @@ from spmd_core.runs import TERMINAL, RunStatus, RunSummary
 T = TypeVar("T")
 _SUMMARIES_KEPT = 20_000  # about 20 MB
 _SUMMARY = f"""SELECT runs.id, state, submitted_at, finished_at, medians, predicted, fastest,
-    imprecise, partial, error_kind, error_message, owner_name, {LABELS}, spec FROM runs
+    imprecise, partial, error_kind, error_message, owner_name, batch, {LABELS}, spec FROM runs
     JOIN experiments ON experiments.id = runs.experiment {WITH_LABELS}"""
 
 _SOURCES = {
@@ -196,17 +196,20 @@ class Store(ArchivedRuns):
         where: Callable[[RunSummary], bool] | None = None,
         limit: int = 200,
         searched: bool | None = None,
+        alone: bool = False,
         source: str = "imported",
         pinned_first: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: in any of `states` and with any of the ids `runs`, if there are some;
         of the experiment with that id; that `where` accepts. `searched`: only those of searches, or
-        none but those that people named or pinned; `source`: of this folder ("here"), imported
-        ones, too, or also "examples".
+        none but those that people named or pinned; `alone`: none of batches but those; `source`: of
+        this folder ("here"), imported ones, too, or also "examples".
         """
         conditions = ["compile_only = 0", "TRUE" if runs else _SOURCES[source]]
         if searched is not None:
             conditions.append(_SEARCHED if searched else f"(NOT {_SEARCHED} OR {_LABELED})")
+        if alone:
+            conditions.append(f"(batch IS NULL OR {_LABELED})")
         values: list[Any] = []
         if workload is not None:
             conditions.append("workload = ?")

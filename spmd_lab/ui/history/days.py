@@ -10,12 +10,13 @@ from textwrap import shorten
 
 import streamlit as st
 
-from spmd_core.base import by_key, count_text, span_text
+from spmd_core.base import by_key, count_text
 from spmd_core.history import difference_rows, evidence_of, part_words, shape_words, when_words
-from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
+from spmd_core.search import KeptSearch
 from spmd_lab.ui import cards, state, style
 from spmd_lab.ui.charts import glimpse
+from spmd_lab.ui.history import together
 from spmd_lab.ui.markdown import plain
 
 _YEAR = 300  # days from which on a day has its year
@@ -27,9 +28,9 @@ PINNED = "Pinned"
 _HEADS = "<small>Run</small><small>Verdict</small><small>Result</small><small>Started</small>"
 
 
-def draw(runs: Sequence[RunSummary], evidence: str) -> None:
-    """Draws the rows by days, pinned ones first, and keeps which are ticked; each with a badge of its
-    evidence where that is another.
+def draw(runs: Sequence[RunSummary], searches: Sequence[KeptSearch], evidence: str) -> None:
+    """Draws the rows by days, pinned ones first and searches by their moments, and keeps which are
+    ticked; each run with a badge of its evidence where that is another.
     """
     many = state.aside(_SCREEN, _ROWS) or _FIRST
     before = _before(runs)
@@ -39,12 +40,22 @@ def draw(runs: Sequence[RunSummary], evidence: str) -> None:
     }
     with st.container(key="days", gap=None):
         st.html(f"<h2>{_HEADS}</h2>")
-        for day, rows in groupby(folded(runs[:many]), itemgetter(0)):
+        placed = _placed(runs[:many], searches, has_more=len(runs) > many)
+        for day, rows in groupby(placed, itemgetter(0)):
             st.html(f"<h2>{escape(day)}</h2>")
-            for _, (run, *alike) in rows:
-                facts = _facts(run, "" if alike else changes[run.run], evidence)
+            for _, row in rows:
+                if isinstance(row, KeptSearch):
+                    together.search_row(row)
+                    continue
+                (run, *alike) = row
+                facts = (
+                    together.facts_of(row)
+                    if together.is_batch(row)
+                    else _facts(run, "" if alike else changes[run.run], evidence)
+                )
                 is_ticked = _row(run, alike, facts, day == PINNED, run.run in named)
-                (named.add if is_ticked else named.discard)(run.run)
+                of_row = [each.run for each in row if together.is_batch(row) or each is run]
+                (named.update if is_ticked else named.difference_update)(of_row)
     kept_order = [run.run for run in runs if run.run in named]
     state.set_aside(_SCREEN, _TICKED, [*kept_order, *sorted(named.difference(kept_order))])
     if len(runs) > many:
@@ -55,8 +66,8 @@ def draw(runs: Sequence[RunSummary], evidence: str) -> None:
 
 
 def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, list[RunSummary]]]:
-    """Yields the day and the runs of each row: those of one experiment where its last is, unless one of
-    them is ticked or unfolded.
+    """Yields the day and the runs of each row: those of one batch or experiment where its last is,
+    unless one of them is ticked or unfolded.
     """
     zone, now = st.context.timezone, time.time()
     apart = {*ticked(), *(state.aside(_SCREEN, _UNFOLDED) or ())}
@@ -66,15 +77,28 @@ def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, list[RunSummary]]]
             yield from ((day, row) for row in ([[run] for run in alike] if is_apart else [alike]))
 
 
+def _placed(
+    runs: Sequence[RunSummary], searches: Sequence[KeptSearch], has_more: bool
+) -> Iterator[tuple[str, list[RunSummary] | KeptSearch]]:
+    """Yields the day and what is in each row: searches before the first run that is older, those older
+    than every run unless the list `has_more`.
+    """
+    zone, now = st.context.timezone, time.time()
+    left = sorted(searches, key=lambda each: each.at)
+    for day, row in folded(runs):
+        while left and day != PINNED and left[-1].at > row[0].submitted_at:
+            yield _day(left[-1].at, zone, now), left.pop()
+        yield day, row
+    if not has_more:
+        yield from ((_day(each.at, zone, now), each) for each in reversed(left))
+
+
 def _unfold(runs: Sequence[RunSummary]) -> None:
     """Draws a button that lists each of some runs; with their times where these are apart."""
-    timed = (run for run in runs if not run.experiment.what.is_bare_array)
-    times = [run.answer[1] for run in timed if run.answer] or [0.0]
-    ends = min(times), max(times)
-    spread = f", {span_text(*ends)}" if ends[1] > (1 + SPREAD_NOTICE) * ends[0] else ""
+    spread = "" if together.is_batch(runs) else together.span_of(runs)
     held = [*(state.aside(_SCREEN, _UNFOLDED) or ()), runs[0].run]
     st.button(
-        plain(f"{len(runs)} runs{spread}"),
+        plain(f"{len(runs)} runs{spread and f', {spread}'}"),
         key=f"unfold:{runs[0].run}",
         type="tertiary",
         icon=":material/expand_more:",
@@ -123,7 +147,9 @@ def _row(
     is_pinned: bool,
     is_ticked: bool,
 ) -> bool:
+    is_batch = together.is_batch([run, *alike])
     name = run.labels.name or cards.short_words(run.experiment, has_mesh=False)
+    name = together.name_of([run, *alike]) if is_batch else name
     moment = when_words(run.submitted_at, st.context.timezone)
     with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
         drawn = st.checkbox(
@@ -132,6 +158,8 @@ def _row(
             label_visibility="collapsed",
         )
         page, query = cards.page_of(run.experiment), cards.query(run.experiment, run.run)
+        if is_batch:
+            page, query = together.link_of([run, *alike])
         if alike:
             with st.container(gap=None):
                 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -140,8 +168,9 @@ def _row(
                 st.caption(facts)
         else:
             st.page_link(page, label=f"**{plain(name)}** {facts}", query_params=query)
+        came = together.came([run, *alike]) if is_batch else f"{_verdict(run)}<b>{_figure(run)}</b>"
         st.html(
-            f"{glimpse.html(run.best_experiment)}{_verdict(run)}<b>{_figure(run)}</b>"
+            f"{glimpse.html(run.best_experiment)}{came}"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
         )
     return drawn
@@ -177,9 +206,11 @@ def _figure(run: RunSummary) -> str:
 
 def day_of(run: RunSummary, zone: str | None, now: float) -> str:
     """Returns the heading of a run's row: its day in a time zone, unless it is pinned."""
-    if run.labels.is_pinned:
-        return PINNED
-    day, today = (date.fromisoformat(when_words(at, zone)[:10]) for at in (run.submitted_at, now))
+    return PINNED if run.labels.is_pinned else _day(run.submitted_at, zone, now)
+
+
+def _day(moment: float, zone: str | None, now: float) -> str:
+    day, today = (date.fromisoformat(when_words(at, zone)[:10]) for at in (moment, now))
     ago = (today - day).days
     return {0: "Today", 1: "Yesterday"}.get(ago) or f"{day:%A}, {day.day} {day:%B}" + (
         f" {day.year}" * (ago > _YEAR)
@@ -221,4 +252,7 @@ def _changes(rows: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
         words = part_words(label, new)
         is_short = max(len(old), len(new)) <= _LONGEST and words.endswith(new)
         is_spec = label.startswith("spec of ")
-        yield f"{words.removesuffix(new)}{old} → {new}" if is_short and not is_spec else words
+        if label == "mesh" and not is_short:  # which the row has
+            yield label
+        else:
+            yield f"{words.removesuffix(new)}{old} → {new}" if is_short and not is_spec else words

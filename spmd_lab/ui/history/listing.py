@@ -10,11 +10,13 @@ from spmd_core.base import agreed, bytes_text, numbered, seconds_text, shorten
 from spmd_core.history import evidence_of
 from spmd_core.reports import FEWEST, MOST
 from spmd_core.runs import RunSummary
+from spmd_core.search import KeptSearch
 from spmd_core.terms import experiment_words, outcome_words
 from spmd_lab.ui import cards, choices, run_tables, shell, style, tables
 from spmd_lab.ui.compare import beside, view
 from spmd_lab.ui.entrance.short import OPEN
 from spmd_lab.ui.history import days
+from spmd_lab.ui.history.together import RUNS, SEARCHES
 from spmd_lab.ui.lab import as_viewer, find, lab, may_act, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import archives, collections, labels, outcome, tour
@@ -27,7 +29,6 @@ ONLY_EXAMPLES = "Examples of another machine, until your first run."
 
 
 _MOST_UNREAD, _OLDEST = 20, 20  # that are named; that are offered at once
-_RUNS = "runs"  # of the query string: the runs that are shown, so that a link shows the same
 _MOST_NAMED, _LONGEST = 20, 64  # runs of a link; characters of an id
 
 
@@ -41,7 +42,7 @@ def follow_short_link() -> None:
         st.switch_page(
             cards.page_of(status.experiment), query_params=cards.query(status.experiment, run)
         )
-    st.query_params[_RUNS] = run
+    st.query_params[RUNS] = run
 
 
 def listed(
@@ -84,30 +85,49 @@ def named() -> list[RunSummary]:
 def show(runs: Sequence[str]) -> None:
     """Have the link name these runs; none: all are listed."""
     if runs:
-        st.query_params[_RUNS] = ",".join(runs)
+        st.query_params[RUNS] = ",".join(runs)
     else:
-        for name in (_RUNS, choices.BASELINE):
+        for name in (RUNS, choices.BASELINE):
             st.query_params.pop(name, None)
 
 
 def back() -> None:
     """Draws a button that lists all runs again."""
     icon = ":material/arrow_back:"
-    st.button("All runs", icon=icon, key="back", type="tertiary", on_click=show, args=((),))
+    st.button("All runs", icon=icon, key="back", type="tertiary", on_click=_list)
 
 
-def draw(view: str, runs: Sequence[RunSummary]) -> None:
-    """Draws the runs in one of the views: by days, with every column, or their predictions."""
+def _list() -> None:
+    show(())
+    st.query_params.pop(SEARCHES, None)
+
+
+def clear_filters() -> None:
+    """Draws that nothing fits the filters, and a button that clears them."""
+    st.info("No stored run fits these filters.", icon=":material/filter_alt_off:")
+    st.button(
+        "Clear the filters",
+        key="filters:clear",
+        icon=":material/filter_alt_off:",
+        on_click=st.session_state.update,
+        args=({"search": "", "workload": None, "state": None},),
+    )
+
+
+def draw(view: str, runs: Sequence[RunSummary], searches: Sequence[KeptSearch]) -> None:
+    """Draws the runs in one of the views: by days with the searches, with every column, or their
+    predictions.
+    """
     if view == "Table":
         _table(runs)
     elif view == "Predicted beside measured":
         beside.draw(runs)
     else:
-        days.draw(runs, cards.evidence_of_most(runs))
+        days.draw(runs, searches, cards.evidence_of_most(runs))
 
 
-def held(view: str, runs: Sequence[RunSummary]) -> None:
-    """Draws how many runs there are, in how many rows of a view, and the evidence of most; or what can
+def held(view: str, runs: Sequence[RunSummary], searches: int) -> None:
+    """Draws how many runs and `searches` there are, in how many rows of a view, and the evidence of most; or what can
     be done with ticked ones.
     """
     ticked, shown = days.ticked(), {run.run for run in runs}
@@ -119,7 +139,8 @@ def held(view: str, runs: Sequence[RunSummary]) -> None:
         return
     rows = len(runs) if view != VIEWS[0] else sum(1 for _ in days.folded(runs))
     within = f" in {numbered(rows, 'row')}" if rows < len(runs) else ""
-    words = [plain(f"{numbered(len(runs), 'run')}{within}.")]
+    beside = f", {numbered(searches, 'search')}" if searches and view == VIEWS[0] else ""
+    words = [plain(f"{numbered(len(runs), 'run')}{within}{beside}.")]
     if evidence := cards.evidence_of_most(runs):
         words.append(style.evidence_badge(evidence))
         if any(evidence_of(run)[0] != evidence for run in runs):
@@ -205,7 +226,7 @@ def _columns(table: pd.DataFrame) -> dict[str, ColumnConfig]:
 
 def asked() -> list[str]:
     """The runs that the link names."""
-    return [name for name in st.query_params.get(_RUNS, "").split(",") if name]
+    return [name for name in st.query_params.get(RUNS, "").split(",") if name]
 
 
 def not_here(what: str, asked: Sequence[str], known: Collection[str]) -> str | None:

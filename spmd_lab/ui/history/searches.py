@@ -1,4 +1,4 @@
-"""Searches on History: to be reported, archived, put into a collection, and compared side by side."""
+"""Searches on History: opened, reported, archived, put into a collection, compared side by side."""
 
 from collections.abc import Sequence
 
@@ -16,82 +16,73 @@ from spmd_core.reports import (
 )
 from spmd_core.search import KeptSearch
 from spmd_lab.ui import exports, shell
-from spmd_lab.ui.history import days, side_by_side
+from spmd_lab.ui.history import days, side_by_side, together
 from spmd_lab.ui.history.listing import SEARCHED, not_here
+from spmd_lab.ui.history.together import SEARCHES
 from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.notebook import collections
 from spmd_lab.ui.notebook.search_card import card, side_by_side_of
-from spmd_lab.ui.tables import sheet, wide_enough
-
-_SEARCHES = "searches"  # of the query string: the ticked ones
 
 
-def listed(is_open: bool, runs: int) -> None:
-    """Every search with an answer; what can be done with those that are ticked; and a switch that
-    lists the `runs` of searches.
+def asked() -> list[str]:
+    """The searches that the link names."""
+    return [name for name in st.query_params.get(SEARCHES, "").split(",") if name]
+
+
+def show(searches: Sequence[str]) -> None:
+    """Have the link name these searches; none: the list is shown."""
+    if searches:
+        st.query_params[SEARCHES] = ",".join(searches)
+    else:
+        st.query_params.pop(SEARCHES, None)
+
+
+def draw(asked: Sequence[str]) -> None:
+    """Draws the searches that the link names, and what can be done with them; a sentence on those that
+    are not here.
     """
-    every = lab().searches.listed()
-    asked = [name for name in st.query_params.get(_SEARCHES, "").split(",") if name]
-    known = {each.id for each in every}
+    known = {each.id: each for each in lab().searches.listed()}
     if sentence := not_here("search ", asked, known):
         st.info(plain(sentence), icon=":material/link_off:")
-    if not every and not runs:
+    if picked := [known[name] for name in asked if name in known]:
+        _actions(picked)
+
+
+def held() -> None:
+    """Draws what can be done with ticked searches."""
+    names = together.ticked()
+    if not names:
         return
-    with st.expander(
-        plain(_counted(len(every), runs)), key="history-searches", expanded=is_open or bool(asked)
-    ):
-        if runs:
-            _switch()
-        if not every:
-            return
-        table = sheet([_row(each) for each in every])
-        event = st.dataframe(
-            table,
-            key=f"searches:{hash(tuple(each.id for each in every))}",
-            hide_index=True,
-            column_config=wide_enough(table, 600),
-            on_select="rerun",
-            selection_mode="multi-row",
-            selection_default={
-                "selection": {"rows": [at for at, each in enumerate(every) if each.id in asked]}
-            },
+    with st.container(horizontal=True, vertical_alignment="center", key="held-searches"):
+        is_one = len(names) == 1
+        st.button(
+            "Open the search" if is_one else f"Compare {len(names)} searches",
+            type="primary",
+            key="compare-searches",
+            on_click=show,
+            args=(names,),
+            disabled=len(names) > MOST,
+            help=f"At most {MOST} are compared." if len(names) > MOST else None,
         )
-        picked = [every[at] for at in sorted(event.selection.rows) if at < len(every)]
-        wanted = [*(each.id for each in picked), *(name for name in asked if name not in known)]
-        if wanted:
-            st.query_params[_SEARCHES] = ",".join(wanted)
-        else:
-            st.query_params.pop(_SEARCHES, None)
-        if picked:
-            _actions(picked)
-        else:
-            st.caption("Tick one to read, report or archive it, two to eight to compare them.")
+        untick = st.button("Untick", key="untick-searches", type="tertiary")
+    if untick:
+        together.untick()
+        st.rerun()
 
 
-def _counted(searches: int, runs: int) -> str:
+def switch(runs: int) -> None:
+    """Draws a switch that lists the `runs` of searches, where there are any."""
+    if not runs:
+        return
     many = "or more run" if runs >= days.MOST_LISTED else "run"
-    of_runs = f"{numbered(runs, many)} of searches, remedies and traces" * bool(runs)
-    return "; ".join(filter(None, (numbered(searches, "search") * bool(searches), of_runs)))
-
-
-def _switch() -> None:
     st.toggle(
-        "List their runs above",
+        plain(f"List {numbered(runs, many)} of searches, remedies and traces"),
         key=SEARCHED,
         bind="query-params",
         help="What a search measured or compiled on its way, what was compiled to see what would "
         "remove a collective, and runs that only trace.",
     )
-
-
-def _row(each: KeptSearch) -> dict[str, str]:
-    return {
-        "Question": each.title,
-        "Answer": each.words,
-        "From": each.origin or "here",
-        "Search": each.id,
-    }
 
 
 def _actions(picked: Sequence[KeptSearch]) -> None:
@@ -128,5 +119,6 @@ def _delete(ids: Sequence[str]) -> None:
     for search in ids:
         if not shell.done(as_viewer, lab().searches.delete, search):
             return
-    st.query_params.pop(_SEARCHES, None)
+    together.untick()
+    show(())
     st.rerun()

@@ -60,7 +60,7 @@ def begin_with() -> bool:
     """Draws the last runs and searches as cards, each with a button that begins a page with it;
     whether there are any.
     """
-    recent = lab().history(over=True, limit=_RECENT, searched=False)
+    recent = lab().history(over=True, limit=_RECENT, alone=True)
     searches = sorted(lab().searches.listed(), key=lambda each: -each.at)[:_SEARCHES]
     runs = cards.distinct(recent, cards.ACROSS - len(searches))
     if not may_act() or not (runs or searches):
@@ -90,9 +90,7 @@ def _search_row(kept: KeptSearch) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", key=f"row-{kept.id}"
     ):
-        blocks = [glimpse.rect(*each) for each in cards.SKETCHES["search"]]
-        drawn = glimpse.drawing(200.0, 100.0, blocks)
-        st.html(glimpse.image(drawn, "A search", "glimpse"), width=96)
+        st.html(cards.search_glimpse(kept), width=96)
         with st.container(gap=None):
             st.page_link(
                 "pages/history.py", label=plain(kept.title), query_params={"searches": kept.id}

@@ -16,11 +16,12 @@ from spmd_core.facts import Estimate
 from spmd_core.lab.store.store import Store
 from spmd_core.plan import ServedPlan
 from spmd_core.runs import Labels, RunSummary
+from spmd_core.search import KeptSearch
+from spmd_core.trials.searching.searches import keep
 from spmd_core.words import SHARDING
 from spmd_lab.ui import cards
 from spmd_lab.ui.history import listing
 from spmd_lab.ui.history.days import day_of
-from spmd_lab.ui.history.searches import _counted
 from tests.ui import opened as screen_opened, said
 from tests.ui.predictions import MODEL, predicted, prediction, store
 
@@ -30,6 +31,9 @@ MEASURED, FIRST, SECOND, FAILED = (
     "20260101-000002-cccccc",
     "20260101-000005-ffffff",
 )
+
+
+MATMUL = parse_experiment({"workload": "matmul", "mesh": {"x": 8}, "sharding": {"m": "x"}})
 
 
 @pytest.fixture
@@ -128,6 +132,54 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
     assert listed(screen)[:3] == repeats[::-1] and "6 runs." in said(screen)
     lab.notebook.label(repeats[1], name="kept")  # a row of its own, between those of one row
     assert listed(opened()) == [repeats[2], repeats[1], SECOND, FIRST, MEASURED]
+
+
+def test_runs_of_a_batch_are_one_row_that_compares_them_and_no_last_runs(opened, data_folder, lab):
+    runs = [f"20260102-00000{at}-dddddd" for at in range(3)]
+    for at, run in enumerate(runs):
+        sized = MATMUL.vary(dims={"m": 256 << at})
+        times = {"auto": strategy(1e-3 * (1 + at)), "single": strategy(1e-2)}
+        compared = comparison("auto", ("single", 3.0, True))
+        measured = result(times, run=run, experiment=sized, comparison=compared)
+        store(data_folder, measured, batch="batch a")
+    screen = opened()
+    assert listed(screen) == [runs[2], SECOND, FIRST, MEASURED]
+    assert "6 runs in 4 rows." in said(screen) and "m 256, 512, 1024" in said(screen)
+    (row,) = (each.proto.body for each in screen.get("html") if "each of 3" in each.proto.body)
+    assert "Sharding helped" in row and "<b>1.00 to 3.00 ms<i>per call</i></b>" in row
+    links = [each.proto.query_string for each in screen.get("page_link")]
+    assert any(all(run in link for run in runs) and "runs=" in link for link in links)
+    assert not {each.run for each in lab.history(alone=True)} & {*runs}
+    lab.notebook.label(runs[1], name="kept")
+    assert runs[1] in {each.run for each in lab.history(alone=True)}
+    assert listed(opened()) == [runs[2], runs[1], SECOND, FIRST, MEASURED]
+    screen = opened()
+    screen.checkbox(f"tick:{runs[2]}").check().run()
+    assert "Compare 2" in [each.label for each in screen.button], "all that a row has"
+
+
+def test_searches_are_rows_by_their_moments_and_fit_the_text(opened, lab):
+    moment = max(run.submitted_at for run in lab.history()) if lab.history() else 1.8e9
+    keep(lab, KeptSearch(search="abc", title="Which of 8 chips?", words="fsdp=8.", at=moment + 1e3))
+    keep(lab, KeptSearch(search="def", title="Which of 4 chips?", words="fsdp=4.", at=1.0))
+    screen = opened()
+    rows = [each.key.removeprefix("tick-search:").removeprefix("tick:") for each in screen.checkbox]
+    assert rows == ["abc", SECOND, FIRST, MEASURED, "def"] and "3 runs, 2 searches." in said(screen)
+    screen.checkbox("tick-search:abc").check().run()
+    screen.checkbox("tick-search:def").check().run()
+    next(each for each in screen.button if each.label == "Compare 2 searches").click().run()
+    assert "abc" in str(screen.query_params["searches"]) and not listed(screen)
+    next(each for each in screen.button if each.label == "All runs").click().run()
+    screen.text_input[0].set_value("8 chips").run()
+    assert [each.key for each in screen.checkbox] == ["tick-search:abc"]
+    assert "No stored run" not in said(screen)
+
+
+def test_filters_that_nothing_fits_are_cleared_by_a_button(opened):
+    screen = opened(search="qwerty", state="failed")
+    assert "No stored run fits these filters." in said(screen)
+    screen.button("filters:clear").click().run()
+    assert len(listed(screen)) == 3 and not screen.text_input[0].value
 
 
 @pytest.mark.parametrize(
@@ -319,9 +371,7 @@ def test_runs_of_searches_are_hidden_until_they_are_asked_for(opened, data_folde
     )
     place.close()
     screen = opened()
-    assert [each.label for each in screen.expander] == ["1 run of searches, remedies and traces"]
-    assert _counted(1, 172) == "1 search; 172 runs of searches, remedies and traces"
-    assert _counted(2, 0) == "2 searches"
+    assert [each.label for each in screen.toggle] == ["List 1 run of searches, remedies and traces"]
     before = len(listed(screen))
     screen.text_input[0].set_value("eeeeee").run()  # a filter that only a search's run fits
     assert "Only runs of searches, remedies and traces are here" in said(screen)
@@ -344,7 +394,7 @@ def test_dims_dtype_mesh_sharding_target_and_bytes_are_columns_and_the_csv_has_t
     }
     assert {label: measured[label] for label in wanted} == wanted
     assert measured["Operands, KiB"] == (32 + 32 * 4 + 4) * 4 / 1024
-    assert list(frame)[:5] == ["When", "Workload", "Time", "Verdict", "Target"]
+    assert list(frame)[:5] == ["When", "Workload", "Dims", "Time", "Verdict"]
     verdicts = {row["Run"]: row["Verdict"] for row in frame.to_dict("records")}
     assert verdicts == {
         SECOND: "Fits, compute-bound",

@@ -1,0 +1,149 @@
+"""Rows of History that are more than a run: the runs of a batch, and searches."""
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from textwrap import shorten
+
+import streamlit as st
+
+from spmd_core.base import seconds_text, span_text
+from spmd_core.history import difference_rows, part_words, shape_words, text_matches, when_words
+from spmd_core.reports import MOST
+from spmd_core.results import SPREAD_NOTICE
+from spmd_core.runs import RunSummary
+from spmd_core.search import KeptSearch
+from spmd_lab.ui import cards, state
+from spmd_lab.ui.lab import lab
+from spmd_lab.ui.markdown import plain
+
+RUNS, SEARCHES = "runs", "searches"  # of the query string: those that are shown
+_SCREEN, _PAGE = "history", "pages/history.py"
+_MOST_PARTS, _MOST_VALUES, _LONGEST = 3, 5, 90  # of what differs; characters of an answer
+
+
+def follow_own_link() -> None:
+    """Take up what a link of this screen to itself names: the browser keeps the query, and shows the
+    address without it.
+    """
+    named = {name: text for name in (RUNS, SEARCHES) if (text := st.query_params.get(name))}
+    if named != (state.aside(_SCREEN, "named") or {}):
+        state.set_aside(_SCREEN, "named", named)
+        st.query_params.update(named)
+
+
+def is_batch(runs: Sequence[RunSummary]) -> bool:
+    """Returns True if runs of one row were submitted together, and are of several experiments."""
+    return len({run.experiment for run in runs}) > 1
+
+
+def name_of(runs: Sequence[RunSummary]) -> str:
+    """Returns what the runs of a batch have in common: what is computed, else its kind."""
+    for words in (cards.computed_words, lambda each: shape_words(each)["Workload"]):
+        if len(called := {words(run.experiment) for run in runs}) == 1:
+            return called.pop()
+    return "Several workloads"
+
+
+def facts_of(runs: Sequence[RunSummary]) -> str:
+    """Returns in what the runs of a batch differ, as Markdown."""
+    parts = []
+    for label, texts in difference_rows([run.experiment for run in reversed(runs)]):
+        values = list(dict.fromkeys(texts))  # as they were submitted
+        shown = ", ".join(values) if len(values) <= _MOST_VALUES else f"{len(values)} values"
+        parts.append(part_words(label, shown))
+    more = len(parts) - _MOST_PARTS
+    return plain("; ".join(parts[:_MOST_PARTS] + [f"{more} more"] * (more > 0)))
+
+
+def link_of(runs: Sequence[RunSummary]) -> tuple[str, dict[str, str]]:
+    """Returns the script and query that show a batch side by side, of many runs the last."""
+    if len(runs) > MOST:
+        return cards.page_of(runs[0].experiment), cards.query(runs[0].experiment, runs[0].run)
+    return _PAGE, {RUNS: ",".join(run.run for run in runs)}
+
+
+def came(runs: Sequence[RunSummary]) -> str:
+    """Returns as HTML the verdicts of a batch's runs, and their times."""
+    outcomes = [cards.outcome(run) for run in runs]
+    heads = Counter((color, head) for color, head, words in outcomes if head)
+    if len(heads) == 1 and heads.total() == len(runs):
+        ((color, head),) = heads
+        verdict = f'<em class="{color}">{escape(head)}</em> each of {len(runs)}'
+    else:
+        counted = (f"{escape(head)} {count}" for (_, head), count in heads.most_common())
+        verdict = f'<em class="gray">{", ".join(counted)}</em>'
+    per = "per step" if runs[0].experiment.plan else "per call"
+    span = span_of(runs, least=0.0)
+    return f"<span>{verdict}</span><b>{escape(span)}{f'<i>{per}</i>' if span else ''}</b>"
+
+
+def span_of(runs: Sequence[RunSummary], least: float = SPREAD_NOTICE) -> str:
+    """Returns the times of runs from the lowest to the highest; "" where these are not apart."""
+    timed = (run for run in runs if not run.experiment.what.is_bare_array)
+    times = [each for run in timed if (each := cards.compared_s(run))] or [0.0]
+    ends = min(times), max(times)
+    return span_text(*ends) if ends[1] > (1 + least) * ends[0] else ""
+
+
+def searches(text: str | None) -> list[KeptSearch]:
+    """Returns the kept searches that fit a text, the last first."""
+    zone = st.context.timezone
+    return [
+        each
+        for each in lab().searches.listed()
+        if not text or text_matches(text, _text(each), each.at, zone)
+    ]
+
+
+def _text(kept: KeptSearch) -> str:
+    winner = kept.ranking[0].name if kept.ranking else ""
+    return " · ".join((kept.title, kept.words, winner, kept.origin or "", kept.id))
+
+
+def ticked() -> list[str]:
+    """Returns the searches that are ticked."""
+    return list(state.aside(_SCREEN, SEARCHES) or ())
+
+
+def untick() -> None:
+    """Tick no search."""
+    for each in ticked():
+        st.session_state.pop(_key(each), None)
+    state.set_aside(_SCREEN, SEARCHES, [])
+
+
+def _key(search: str) -> str:
+    return f"tick-search:{search}"
+
+
+def search_row(kept: KeptSearch) -> None:
+    """Draws a kept search as a row that opens it, and keeps whether it is ticked."""
+    held, moment = ticked(), when_words(kept.at, st.context.timezone)
+    with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{kept.id}"):
+        is_ticked = st.checkbox(
+            plain(f"Tick {kept.title}, {moment}"),
+            key=state.seed(_key(kept.id), kept.id in held),
+            label_visibility="collapsed",
+        )
+        facts = "Serving" if cards.is_serving(kept) else "Search"
+        facts += f" of {kept.space:,}" * (kept.space > 1)
+        facts += f", from {kept.origin}" if kept.origin else ""
+        label = f"**{plain(kept.title)}** {plain(facts)}"
+        st.page_link(_PAGE, label=label, query_params={SEARCHES: kept.id})
+        words = escape(shorten(kept.words, _LONGEST, placeholder="…"))
+        st.html(
+            f"{cards.search_glimpse(kept)}<span>{words}</span><b>{_figure(kept)}</b>"
+            f"<small>{moment[11:16]}</small>"
+        )
+    others = [each for each in held if each != kept.id]
+    state.set_aside(_SCREEN, SEARCHES, [*others, kept.id] if is_ticked else others)
+
+
+def _figure(kept: KeptSearch) -> str:
+    """Returns as HTML the time of a search's winner; "" where it is of no time."""
+    first = kept.ranking[0] if kept.has_winner and kept.ranking else None
+    if first is None:
+        return ""
+    of = "per token" if cards.is_serving(kept) else "its best"
+    return f"{escape(seconds_text(first.seconds))}<i>{of}</i>"

@@ -31,7 +31,9 @@ from spmd_core.answers.serving_chips import (
     narrower_weights,
 )
 from spmd_core.answers.serving_kept import (
+    held_words,
     kept_serving,
+    served_memory,
     served_points_json,
     serving_json,
     serving_question_json,
@@ -153,6 +155,7 @@ __all__ = [
     "even_verdict",
     "every_table",
     "five_figures",
+    "held_words",
     "kept_ranking",
     "kept_serving",
     "kinds_table",
@@ -177,6 +180,7 @@ __all__ = [
     "sent",
     "series_table",
     "served_chips",
+    "served_memory",
     "served_mesh",
     "served_points_headline",
     "served_points_json",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from spmd_core.base import between, seconds_text
+from spmd_core.base import between, seconds_text, span_text
 from spmd_core.search import (
     Answer,
     Candidate,
@@ -147,6 +147,27 @@ RANKING = Sheet[CandidateRow](
         # Add a column above this line.
     )
 )
+_NAMED = "Sharding"
+
+
+def _per_token(row: CandidateRow) -> Cell:
+    """Returns the time of an output token with its interval, and that its step was compiled."""
+    kept = row.kept
+    span = f" ({span_text(kept.low_s, kept.high_s)})" if kept.low_s and kept.high_s else ""
+    known = ", compiled" * (not row.is_estimate)
+    return Cell(f"{seconds_text(kept.seconds)}{span}{known}", kept.seconds)
+
+
+_SERVED = Sheet[CandidateRow](
+    (
+        count("", lambda row: row.place),
+        text(_NAMED, lambda row: row.kept.name),
+        text(_OUTPUT, lambda row: row.kept.cost),
+        Column("Time per token", _per_token),
+        size("Memory per device", lambda row: row.kept.memory_bytes),
+        text("Limits", lambda row: row.kept.fits),
+    )
+)
 BEST = Sheet[CandidateRow](
     (
         text("Target", lambda row: row.kept.target.removeprefix("tpu:")),
@@ -202,8 +223,17 @@ def _row(
 def kept_ranking(kept: KeptSearch) -> Table:
     """Returns the ranking of a kept search."""
     per_billion = len({each.tokens for each in kept.ranking}) > 1
-    rows = (kept_row(kept, each, place, per_billion) for place, each in enumerate(kept.rows, 1))
-    return RANKING.table(rows, "document")
+    rows = [kept_row(kept, each, place, per_billion) for place, each in enumerate(kept.rows, 1)]
+    if kept.question.get("kind") != link.SERVING:
+        return RANKING.table(rows, "document")
+    table = _SERVED.table(rows, "document")
+    ends = {each.name.rpartition(" · ")[2] for each in kept.ranking}
+    (end,) = ends if len(ends) == 1 else ("",)  # the dtypes, which are those of the question
+
+    def cell(column: str, each: Cell) -> Cell:
+        return replace(each, text=each.text.removesuffix(f" · {end}")) if column == _NAMED else each
+
+    return Table(table.columns, tuple(tuple(map(cell, table.columns, row)) for row in table.rows))
 
 
 def kept_row(

@@ -10,10 +10,11 @@ from spmd_core.answers.serving_sheet import (
     served_points_headline,
     serving_assumptions,
     serving_headline,
+    token_parts,
     why_not_served,
     within_words,
 )
-from spmd_core.base import numbered
+from spmd_core.base import bytes_text, numbered
 from spmd_core.search import (
     TOP,
     KeptCandidate,
@@ -26,6 +27,7 @@ from spmd_core.search import (
     serving_curves,
 )
 from spmd_core.sweeps import ServedPoint
+from spmd_core.terms import listed
 from spmd_core.time import Lengths
 
 
@@ -162,7 +164,9 @@ def _row_json(row: ServingRow) -> dict[str, object]:
 
 def kept_serving(answer: ServingAnswer, at: float) -> KeptSearch:
     """Returns what is kept of an answer that was given at a moment (epoch seconds)."""
-    question = answer.question
+    question, lead = answer.question, answer.lead
+    served = lead.served if lead else None
+    held = served_memory(lead) if lead and served else {}
     return KeptSearch(
         search=question.id,
         title=_asked(question),
@@ -180,7 +184,26 @@ def kept_serving(answer: ServingAnswer, at: float) -> KeptSearch:
             for load, row in answer.by_load
         ),
         counts=Counter(row.verdict for row in answer.rows),
+        token_s=token_parts(served) if served else {},
+        held_bytes={name: int(each) for name, each in held.items()},
+        capacity_bytes=int(lead.pool.capacity) if lead and lead.pool and held else 0,
     ).within()
+
+
+def served_memory(row: ServingRow) -> dict[str, float]:
+    """Returns the bytes that each device of a sharding holds, with what an engine reserves of it."""
+    if (pool := row.pool) is None:
+        return {}
+    held = {"weights": pool.weights, "cache": row.cache_used}
+    left = pool.capacity - pool.weights - max(pool.cache, row.cache_used)
+    return held | {"reserved by the engine": max(0, left)}
+
+
+def held_words(kept: KeptSearch) -> str:
+    """Returns a sentence on the memory of each device of a kept answer, and what is in it."""
+    parts = [f"{name} {bytes_text(each)}" for name, each in kept.held_bytes.items() if each]
+    held, room = sum(kept.held_bytes.values()), kept.capacity_bytes
+    return f"Each device holds {bytes_text(held)} of {bytes_text(room)}: {listed(parts)}."
 
 
 def _asked(question: ServingQuestion) -> str:
@@ -197,15 +220,16 @@ def _asked(question: ServingQuestion) -> str:
 def _kept(row: ServingRow) -> KeptCandidate:
     assert row.served
     tpot, plan, bound = row.served.tpot, row.plan, PART_NAMES[row.served.step.binds]
+    dtypes = ", ".join(dict.fromkeys((plan.weights_dtype, plan.kv_dtype)))
     return KeptCandidate(
-        name=f"{served_mesh(row)} · {plan.topology.name} · {plan.weights_dtype}, {plan.kv_dtype}",
+        name=f"{served_mesh(row)} · {plan.topology.name} · {dtypes}",
         target=plan.target,
         stage="compiled" if row.compiled else "estimated",
         known_by=f"{'compiled step' if row.compiled else 'estimate'}; {bound} binds",
         seconds=tpot.estimate,
         low_s=tpot.low,
         high_s=tpot.high,
-        memory_bytes=row.compiled and row.compiled.peak,  # pyrefly: ignore[bad-argument-type]
+        memory_bytes=int(sum(served_memory(row).values())) or None,
         fits=row.verdict,
         cost=served_output(row),
     )

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from spmd_core.answers import SEARCHES, SearchRow, kept_ranking
+from spmd_core.answers import SEARCHES, SearchRow, held_words, kept_ranking
 from spmd_core.facts import Estimate
 from spmd_core.history import basis_words, between_words, foreign_search_words
 from spmd_core.reports.comparison import HERE, NAMES, Subject, check_compared
 from spmd_core.reports.comparison_document import against_words
 from spmd_core.reports.document import (
+    Bar,
     Block,
+    Chart,
     Document,
     Folded,
     Heading,
@@ -58,6 +60,10 @@ def search_blocks(kept: KeptSearch) -> list[Block]:
     ]
     if kept.origin:
         blocks.append(Paragraph(foreign_search_words(kept.origin)))
+    if kept.is_drawn:
+        bars = (Bar(name, seconds) for name, seconds in kept.token_s.items())
+        blocks.append(Chart("What takes the time of an output token", tuple(bars)))
+        blocks.append(Paragraph(held_words(kept)))
     if kept.ranking:
         blocks += [Heading("Ranking", 3), kept_ranking(kept)]
     if kept.standards:

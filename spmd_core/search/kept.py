@@ -47,7 +47,9 @@ class KeptCandidate(Frozen):
 
 class KeptSearch(Frozen):
     """A question with its answer, as sentences in `title` and `words`. `standards` compares the
-    winner with the standard shardings; `runs` are of the winner and of its proof.
+    winner with the standard shardings; `runs` are of the winner and of its proof. Of serving what the
+    answer does: `token_s`, seconds of a token by what takes them, and `held_bytes` of a
+    device of `capacity_bytes` by what they are.
 
     `origin`: the installation of a search that was foreign where it was exported.
     """
@@ -68,6 +70,9 @@ class KeptSearch(Frozen):
     counts: dict[str, Count] = {}
     pruned: dict[str, Count] = {}
     runs: tuple[Name, ...] = Field(default=(), max_length=2)
+    token_s: dict[str, Value] = {}
+    held_bytes: dict[str, Count] = {}
+    capacity_bytes: Count = 0
     origin: Name | None = None
 
     @property
@@ -76,10 +81,16 @@ class KeptSearch(Frozen):
         return f"{self.search}-{self.digest}" if self.origin else self.search
 
     @property
+    def is_drawn(self) -> bool:
+        """True if it has the parts of a token and of the memory, as an answer on serving has."""
+        return sum(self.token_s.values()) > 0 and self.capacity_bytes > 0
+
+    @property
     def digest(self) -> str:
         """A hash of the answer (8 hex digits), wherever it is stored."""
         added = {"host_bytes", "mfu_causal"}  # later than digests were made
-        text = self.model_dump_json(exclude={"origin": True, "ranking": {"__all__": added}})
+        parts = dict.fromkeys(("origin", "token_s", "held_bytes", "capacity_bytes"), True)
+        text = self.model_dump_json(exclude=parts | {"ranking": {"__all__": added}})
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property

@@ -170,7 +170,7 @@ def token_bar(parts: Mapping[str, float]) -> str:
         _Part(
             name,
             round(1000 * seconds / total),
-            colors.SERVED[name],
+            colors.SERVED.get(name, colors.OTHER_HELD),
             seconds_text(seconds),
             f"{seconds / total:.0%} of {seconds_text(total)}",
         )

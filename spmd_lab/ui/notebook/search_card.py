@@ -14,6 +14,7 @@ from spmd_core.reports import (
 )
 from spmd_core.search import KeptSearch, link
 from spmd_lab.ui import shell
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.tables import sheet, table_frame, wide_enough
 
@@ -27,6 +28,9 @@ def card(kept: KeptSearch, key: str) -> None:
         st.markdown(f"**{plain(kept.words)}**")
         if kept.origin:
             st.caption(plain(foreign_search_words(kept.origin)))
+        if kept.is_drawn:
+            st.html(shares.token_bar(kept.token_s))
+            st.html(shares.memory_bar(kept.held_bytes, kept.capacity_bytes, when=""))
         if kept.ranking:
             table = sheet(table_frame(kept_ranking(kept)))
             st.dataframe(

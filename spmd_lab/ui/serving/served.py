@@ -22,6 +22,7 @@ from spmd_core.answers import (
     kinds_table,
     narrower_weights,
     served_chips,
+    served_memory,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -234,9 +235,7 @@ def _headline(answer: ServingAnswer) -> None:
         _points_of((*serving_sure(answer), *serving_assumptions(lead)))
     chips, _, token, made, _ = serving_figures(lead, answer.question.load)
     waits = span_text(served.ttft.low, served.ttft.high)
-    used, room = lead.cache_used, pool.capacity
-    held = {"weights": pool.weights, "cache": used}
-    held |= {"reserved by the engine": max(0, room - pool.weights - max(pool.cache, used))}
+    held, room = served_memory(lead), pool.capacity
     memory = Figure("Memory per device", bytes_text(sum(held.values())), f"of {bytes_text(room)}")
     first = Figure("First token", seconds_text(served.ttft_s), waits)
     has_range = bool(

@@ -12,6 +12,9 @@ from spmd_core.answers import (
     better_point,
     compiled_steps,
     engine_words,
+    kept_ranking,
+    kept_serving,
+    served_memory,
     served_mesh,
     served_points_headline,
     serving_assumptions,
@@ -19,6 +22,8 @@ from spmd_core.answers import (
     serving_table,
 )
 from spmd_core.base import bytes_text, number_text, seconds_text, span_text
+from spmd_core.reports import html_text, search_document
+from spmd_core.reports.document import Chart
 from spmd_core.search import (
     CompiledDecode,
     frontier,
@@ -29,6 +34,8 @@ from spmd_core.search import (
 )
 from spmd_core.sweeps import decode_points, served_points, with_steps
 from spmd_core.sweeps.curves import Numbers
+from spmd_core.trials.searching.searches import keep
+from spmd_lab.ui.charts import shares
 from spmd_lab.ui.serving import served as served_screen
 from spmd_lab.ui.serving.frontier import placed
 from tests.ui import errors, opened
@@ -427,3 +434,33 @@ def _bar(body):
     """Returns what is named of each part of a bar, and its width in thousandths."""
     widths = [int(each) for each in re.findall(r'style="flex:(\d+)', body)]
     return list(zip(re.findall(r"<b>(.*?)</b>", body), widths, strict=True))
+
+
+@pytest.mark.parametrize("form", [{}, {"chips": "v6e:8", "concurrency": "256"}])
+def test_a_kept_answer_has_the_time_and_memory_of_its_screen(data_folder, lab, form):
+    given = answer(**form)
+    kept, lead = kept_serving(given, 1e9), given.lead
+    keep(lab, kept)
+    screen = opened("predict", show="serving", model="qwen3-32b", **{"chips": "v6e:..16"} | form)
+    page = opened("history", searches=kept.id)
+    bars = [each.proto.body for each in screen.get("html") if 'class="split"' in each.proto.body]
+    assert len(bars) >= 2 and {*bars[:2]} <= {each.proto.body for each in page.get("html")}
+    held = bytes_text(sum(served_memory(lead).values()))
+    table = kept_ranking(kept)
+    assert table.column("Memory per device")[0].text == held and len(table.columns) <= 6
+    assert any(
+        held in figure for figure in map(str, (each.proto.body for each in screen.get("html")))
+    )
+    blocks = search_document(kept, {}).blocks
+    assert held in html_text(search_document(kept, {}))
+    (chart,) = (each for each in blocks if isinstance(each, Chart))
+    assert sum(bar.middle for bar in chart.bars) == pytest.approx(lead.served.tpot_s, rel=0.05)
+
+
+def test_an_answer_that_was_kept_without_its_parts_has_its_table_and_name():
+    kept = kept_serving(answer(), 1e9)
+    older = kept.model_copy(update={"token_s": {}, "held_bytes": {}, "capacity_bytes": 0})
+    assert older.digest == kept.digest and not older.is_drawn
+    assert not [each for each in search_document(older, {}).blocks if isinstance(each, Chart)]
+    foreign = kept.model_copy(update={"token_s": {"sorcery": 1.0}})
+    assert "sorcery" in shares.token_bar(foreign.token_s)

@@ -454,6 +454,10 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
         embedded(same, batch=P(), rows=512),
         ("replicated_batch",),
     ),
+    "a weight across": (
+        embedded(same, specs=TENSOR | {"down": P(None, "model")}),
+        ("crossed_weight",),
+    ),
     "an axis not used": (replace(BASE, specs=FSDP), ("repeated_work",)),
     "a constraint to replicated": (
         embedded(lambda x: kept(x, P())),

@@ -23,7 +23,7 @@ from spmd_core.workloads import (
 
 COST_TIME = (  # kinds of findings that do
     *("lost_batch", "replicated_batch", "repeated_work", "unused_axis"),
-    *("wide_products", "dropped_batch", "replicated_carry"),
+    *("crossed_weight", "wide_products", "dropped_batch", "replicated_carry"),
 )
 _BACK = {
     "missing_donation": 1.0,
@@ -93,6 +93,12 @@ def _state_of(pattern: str, program: Program) -> list[str]:
     """Returns the groups of the optimizer state of a parameter, of its shape; [] of what is none."""
     first, *state = program.described.with_state(pattern)
     return state if first == pattern else []
+
+
+def with_state(specs: Specs, program: Program) -> Specs:
+    """Returns specs of arguments for all layers' and, of parameters, for their optimizer state."""
+    named = {program.described.patterns.get(path, path): spec for path, spec in specs.items()}
+    return {at: spec for path, spec in named.items() for at in (path, *_state_of(path, program))}
 
 
 def _shape(pattern: str, program: Program) -> tuple[int, ...]:

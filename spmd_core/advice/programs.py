@@ -4,7 +4,15 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
-from spmd_core.advice.fixes import Specs, batch_over, by_cost, mending, result_spec, unrefuted
+from spmd_core.advice.fixes import (
+    Specs,
+    batch_over,
+    by_cost,
+    mending,
+    result_spec,
+    unrefuted,
+    with_state,
+)
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -230,6 +238,8 @@ def _mending(each: Accident, program: Program | None) -> Specs:
     """The specs that mend an accident: of arguments, or of the value of its line."""
     if each.kind == "replicated_batch":
         return {each.path: each.spec, **(batch_over(each.axes, program) if program else {})}
+    if each.kind == "crossed_weight":
+        return with_state({each.path: each.spec}, program) if program and each.spec else {}
     if each.kind == "repeated_work" and program and not each.dropped_at:
         return batch_over(each.axes, program)
     return {f"{VALUE}{each.source}": each.spec} if each.kind in _BY_CONSTRAINT else {}
@@ -282,18 +292,16 @@ def accident_words(
     match each.kind:
         case "replicated_batch":
             return _undivided(each, specs, fix)
+        case "crossed_weight":
+            return _crossed(each, fix)
         case "repeated_work":
             return _repeated(each, unrefuted(specs, refuted))
         case "wide_products":
-            return (
-                f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands, wider "
-                "than the weights: cast both operands"
-            )
+            of = f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands"
+            return f"{of}, wider than the weights: cast both operands"
         case "constant":
-            return (
-                f"a constant of {bytes_text(each.bytes)}{at} is part of the program, on every "
-                "device: pass it as an argument"
-            )
+            of = f"a constant of {bytes_text(each.bytes)}{at}"
+            return f"{of} is part of the program, on every device: pass it as an argument"
         case "gathered_whole":
             put = f" (sharded by {by})" if (by := own_words(each.origin)) else ""
             return (
@@ -324,6 +332,16 @@ def _undivided(each: Accident, specs: Specs, fix: str) -> str:
     return (
         f"no axis shards {_named(specs or [each.path])}: collectives move {moved} a device and "
         f"step, all weights are {weights}{change}"
+    )
+
+
+def _crossed(each: Accident, fix: str) -> str:
+    at = f" at {each.dropped_at}" if each.dropped_at else ""
+    change = f"; shard it as {fix}, and partial sums are added instead" if fix else ""
+    return (
+        f"{each.path} is multiplied{at} with a value that is sharded over {_over(each.axes)} in the dim "
+        f"that is summed, and shards the result over it: {bytes_text(each.bytes)} a device and step "
+        f"are gathered{change}"
     )
 
 

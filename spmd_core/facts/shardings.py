@@ -150,14 +150,17 @@ class Accident(Frozen):
     """Something that a compiled program does and its author hardly meant, at a source line.
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without; of a replicated
-    batch, the bytes moved over those of all weights. `bytes`: per device. `dropped_at`: the constraint by which most of the work loses the axes; "" where it is none.
+    batch, the bytes moved over those of all weights. `bytes`: per device. `dropped_at`: the constraint
+    by which most of the work loses the axes, or the product of a crossed weight; "" where it is none.
     `spec`: with which a constraint would keep the batch, or a loop's carry, that would shard the
-    batch, or with which a donated argument leaves. `path`: of that argument, and `others` how many more do.
+    batch, with which a donated argument leaves, or with which a weight is not crossed. `path`: of that
+    argument, and `others` how many more do.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
     kind: Literal[
         "replicated_batch",
+        "crossed_weight",
         "repeated_work",
         "wide_products",
         "constant",

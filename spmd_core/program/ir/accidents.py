@@ -1,6 +1,6 @@
 """What a compiled program does that its author hardly meant: it loses or replicates its batch, repeats
-work along an axis, multiplies in a wider type than its weights', holds constants, gathers stacked weights, or
-sums over the turns of a loop.
+work along an axis, gathers what a weight is multiplied with, multiplies in a wider type than its
+weights', holds constants, gathers stacked weights, or sums over the turns of a loop.
 """
 
 import math
@@ -14,6 +14,7 @@ from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import dropped_batch, lost_batch
+from spmd_core.program.ir.crossed_weights import crossed_weights
 from spmd_core.program.ir.products import OWN, Sums, axes_at, sums_of
 from spmd_core.program.ir.replicated_batch import replicated_batch
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
@@ -33,7 +34,7 @@ def judged(
     mesh: Mesh,
     batch: Mapping[str, int],
     file: File,
-    weights: Collection[int] = (),
+    weights: Mapping[str, int] = MappingProxyType({}),
     partitioned: Module | None = None,
     donated: Donated = MappingProxyType({}),
     is_trained: bool = False,
@@ -45,29 +46,33 @@ def judged(
         mesh: names and sizes of the mesh axes.
         batch: path of each argument of the batch -> the number of its parameter in the entry.
         file: the program's own source files.
-        weights: numbers of the parameters that hold weights.
+        weights: path of each weight -> the number of its parameter.
         partitioned: the program of one device after partitioning, which divides products otherwise
             than propagation where that moves fewer bytes.
-        donated: path of a donated argument -> numbers of its parameter and of the result that
-            replaces it, whose sharding the compiler decides.
+        donated: path of a donated argument -> numbers of its parameter and of its result.
         is_trained: whether the program updates its weights.
     """
     numbers, updated = tuple(batch.values()), partitioned if is_trained else None
     lost = lost_batch(module, mesh, numbers, file, partitioned) if batch else None
     dropped = dropped_batch(module, mesh, numbers, file) if batch else ()
     sums, without = sums_of(module, mesh, (), file, partitioned), lost.axes if lost else ()
-    axes = [(axis, size) for axis, size in mesh if axis not in without]
+    axes, of_batch = _kept(mesh, without), _axes_of(module.entry, mesh, numbers)
     accidents = (
-        *(replicated_batch(module, updated, mesh, batch, weights) if updated else ()),
+        *(replicated_batch(module, updated, mesh, batch, [*weights.values()]) if updated else ()),
+        *crossed_weights(module, mesh, weights, of_batch, file),
         *(each for each in dropped if lost is None or each.source != lost.source),
-        *_repeated(sums, axes, _axes_of(module.entry, mesh, numbers)),
-        *_wide(sums, _element(module, weights)),
+        *_repeated(sums, axes, of_batch),
+        *_wide(sums, _element(module, weights.values())),
         *_constants(module, file),
         *_gathered(module, mesh, file),
         *_carried_otherwise(module, mesh, file),
         *_resharded(module.entry, mesh, donated),
     )
     return Judged(lost_batch=lost, accidents=accidents)
+
+
+def _kept(mesh: Mesh, without: Collection[str]) -> list[tuple[str, int]]:
+    return [each for each in mesh if each[0] not in without]
 
 
 def _axes_of(of: Computation, mesh: Mesh, numbers: Sequence[int]) -> set[str]:

@@ -205,10 +205,10 @@ class Described(Frozen):
         return {path: at for path, at in self._numbers.items() if path not in held} if held else {}
 
     @property
-    def weight_numbers(self) -> tuple[int, ...]:
-        """The numbers of the weights."""
+    def weight_numbers(self) -> Mapping[str, int]:
+        """Path -> number of each weight among the arguments that the program uses."""
         numbers = self._numbers
-        return tuple(numbers[leaf.path] for leaf in self.weights if leaf.path in numbers)
+        return {leaf.path: numbers[leaf.path] for leaf in self.weights if leaf.path in numbers}
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:

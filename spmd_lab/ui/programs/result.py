@@ -67,6 +67,7 @@ _TITLES = {
     "replicated_output": ("Result replicated", "Each device gets all of the result {}."),
     "lost_batch": ("Batch lost", "The batch is no longer sharded after {}."),
     "replicated_batch": ("Batch replicated", "No axis shards {}, the batch."),
+    "crossed_weight": ("Weight across", "The input of {} is gathered at each use."),
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
     "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
     "constant": ("Constant", "Each device holds a constant of {}."),

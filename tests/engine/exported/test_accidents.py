@@ -47,6 +47,11 @@ def accidents(name):
             "each turn of a loop replicates sums of 9.0 MiB over `data` and `model` at planted_accidents.py:",
         ),
         (
+            "a weight across",
+            "crossed_weight",
+            "2.0 MiB a device and step are gathered; shard it as P(None, 'model', None), and partial",
+        ),
+        (
             "a moment leaves as constrained",
             "resharded_donation",
             "state/m is donated, 256.0 KiB a device, and leaves as P('data', None)",

@@ -62,7 +62,7 @@ def svg(
 
 @kept(512)
 def _drawn(one: Experiment, kind: str, size: str, has_names: bool, nbytes: int) -> str:
-    arrays = [] if one.what.is_small_program else drawn(one)
+    arrays = [] if one.what.is_small_program else drawn(one, has_names)
     if not arrays:
         return _mesh(one)
     boxes = boxes_of(one, arrays, not has_names)
@@ -154,7 +154,7 @@ def image(drawn_svg: str, about: str, of_class: str) -> str:
 
 def show(experiment: Experiment) -> None:
     """Draw the picture large, and how to read it; nothing where its arrays are too many."""
-    arrays = drawn(experiment)
+    arrays = drawn(experiment, is_large=True)
     if arrays:
         st.html(html(experiment, large=True))
         planes = any(len(experiment.shape(array.name)) > 2 for array in arrays)

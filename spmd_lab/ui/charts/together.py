@@ -12,7 +12,7 @@ from spmd_core.workloads import Array
 from spmd_lab.ui.charts.colors import colors, ranks
 from spmd_lab.ui.charts.layout_words import short_group_texts
 
-MOST_OPERANDS = 6  # side by side
+MOST_OPERANDS, MOST_BROAD = 6, 3  # side by side; of which biases are drawn, too
 MOST_BLOCKS = 32  # along a dim; of more, neighbors are one block
 GAP, _APART = 30.0, 0.09  # between arrays: pixels, and at least that share of the width
 _LEAST = 0.18  # of the widest or tallest array
@@ -39,16 +39,17 @@ class Box:
     height: float
 
 
-def drawn(experiment: Experiment) -> list[Array]:
+def drawn(experiment: Experiment, is_large: bool = False) -> list[Array]:
     """The arrays that the picture shows: operands of two dims and more, of one where there is no
-    other or the results have one, and results of one dim and more; empty where too many would
-    stand side by side.
+    other or the results have one, or the picture `is_large` and has room, and results of one dim and
+    more; empty where too many would stand side by side.
     """
     what = experiment.what
     ranks = {each.name: len(experiment.shape(each.name)) for each in what.operands + what.results}
     made = max((ranks[each.name] for each in what.results), default=0)
     least = 2 if made != 1 and any(ranks[each.name] > 1 for each in what.operands) else 1
-    operands = [each for each in what.operands if ranks[each.name] >= least]
+    all_fit = is_large and len(what.operands) <= MOST_BROAD
+    operands = [each for each in what.operands if ranks[each.name] >= (1 if all_fit else least)]
     results = [each for each in what.results if ranks[each.name]]
     return [*operands, *results] if operands and len(operands) <= MOST_OPERANDS else []
 

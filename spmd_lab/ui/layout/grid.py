@@ -14,6 +14,7 @@ MAX_TILES = 256  # once neighbors have to be joined, so that a tile still takes 
 MAX_LINE = 32  # cells side by side in one panel
 TALLEST, LOWEST = 300.0, 16.0  # pixels: cells of an array drawn to scale together, and one
 LEAST_FONT, CHARACTER = 8.0, 0.54  # pixels; width of a character over its font size
+FEW, FEW_FONT, FEW_WIDE = 64, 12.0, 48.0  # cells that have room: their font, and least width
 # pixels: above the header of a panel, above its cells, between panels
 CAPTION, HEADER, GAP = 22.0, 16.0, 10.0
 Ints = NDArray[np.int64]
@@ -147,10 +148,11 @@ def arrange(
     steps = steps_for(counts)
     sizes = tuple(-(-count // step) for count, step in zip(counts, steps, strict=True))
     least = 2.0 + LEAST_FONT * CHARACTER * letters
-    rows, columns, panels = _digits(sizes, min(max(int((WIDTH - margin) / least), 8), MAX_LINE))
+    longest = min(max(int((WIDTH - margin) / least), 8), MAX_LINE)
+    rows, columns, panels = _digits(sizes, longest, shard or sizes)
     tiles = np.indices(sizes).reshape(len(sizes), math.prod(sizes)).T
     panel_count = math.prod(digit.size for digit in panels)
-    few = rows.size * columns.size * panel_count <= 64
+    few = rows.size * columns.size * panel_count <= FEW
     across, cell_width = _panels_across(
         columns.size, panel_count, margin, max(least, 34.0) if few else least
     )
@@ -158,21 +160,17 @@ def arrange(
     cell_height = min(max(min(0.62 * cell_width, 340.0 / lines), 16.0), 58.0)
     if shard is not None and rows.dim != columns.dim:
         ratio = shard[rows.dim] * steps[rows.dim] / (shard[columns.dim] * steps[columns.dim])
-        cell_width, cell_height = _scaled(ratio, least, cell_width, max(TALLEST / lines, LOWEST))
+        narrowest = min(_readable(letters), cell_width) if few else least
+        tallest = max(TALLEST / lines, LOWEST)
+        cell_width, cell_height = _scaled(ratio, narrowest, cell_width, tallest)
         stretch = cell_height / (ratio * cell_width)
-    return Grid(
-        counts,
-        steps,
-        tiles,
-        rows,
-        columns,
-        panels,
-        across,
-        margin,
-        cell_width,
-        cell_height,
-        stretch,
-    )
+    cell = across, margin, cell_width, cell_height, stretch
+    return Grid(counts, steps, tiles, rows, columns, panels, *cell)
+
+
+def _readable(letters: int) -> float:
+    """Returns the least width of one of few cells, in whose label letters have a font to read."""
+    return max(2.0 + FEW_FONT * CHARACTER * letters, FEW_WIDE)
 
 
 def _scaled(ratio: float, narrowest: float, widest: float, tallest: float) -> tuple[float, float]:
@@ -183,7 +181,9 @@ def _scaled(ratio: float, narrowest: float, widest: float, tallest: float) -> tu
     return width, min(max(ratio * width, LOWEST), tallest)
 
 
-def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[Digit, ...]]:
+def _digits(
+    sizes: tuple[int, ...], longest: int, shard: tuple[int, ...]
+) -> tuple[Digit, Digit, tuple[Digit, ...]]:
     shown = [dim for dim, size in enumerate(sizes) if size > 1] or [len(sizes) - 1]
     # one dim: a line, that goes on in the next
     if len(shown) == 1 and (len(sizes) == 1 or sizes[shown[0]] > 8):
@@ -191,7 +191,7 @@ def _digits(sizes: tuple[int, ...], longest: int) -> tuple[Digit, Digit, tuple[D
         return outer, inner, ()
     unsharded = [dim for dim, size in enumerate(sizes) if size == 1 and dim not in shown]
     if len(shown) == 1:  # a plane shows more than a line, even where one of its dims is not sharded
-        shown = sorted([*shown, unsharded[-1]])
+        shown = sorted([*shown, max(unsharded, key=lambda dim: (shard[dim], dim))])
     outer_columns, columns = _lines(shown[-1], sizes[shown[-1]], longest)
     outer_rows, rows = _lines(shown[-2], sizes[shown[-2]], MAX_LINE)
     return (

@@ -90,13 +90,13 @@ def fields() -> Form:
         target = inputs.target_input(SCREEN)
     overrides = dict(draft["overrides"])
     with st.expander("Specs, as code", key="fields:specs"):
-        for array in together.drawn(now):
+        for array in together.drawn(now, is_large=True):
             spec = _spec_input(now, array)
             if spec is None:
                 overrides.pop(array.name, None)
             else:
                 overrides[array.name] = spec
-    present = {array.name: array.present(now.sizes) for array in together.drawn(now)}
+    present = {array.name: array.present(now.sizes) for array in together.drawn(now, is_large=True)}
     paste.box(SCREEN, present)
     return (
         state.draft(SCREEN)
@@ -151,7 +151,7 @@ def screen(share: Any) -> None:
         )
     with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
         if fold.open:
-            for array in together.drawn(experiment):
+            for array in together.drawn(experiment, is_large=True):
                 held, dtype = layout_of(experiment, array.name), dtype_of(experiment, array.name)
                 dims = ", ".join(array.present(experiment.sizes))
                 spec = spec_code(experiment.spec(array.name))
@@ -177,7 +177,7 @@ def _needs(experiment: Experiment) -> None:
     st.subheader(coded(words.product_headline(experiment, needed, of)), anchor=False)
     held = {
         array.name: layout_of(experiment, array.name).shard_bytes(dtype_of(experiment, array.name))
-        for array in together.drawn(experiment)
+        for array in together.drawn(experiment, is_large=True)
     }
     each = listed([f"{name} {bytes_text(nbytes)}" for name, nbytes in held.items()])
     shell.draw_figure(bytes_text(sum(held.values())), f"on each device: {each}")

@@ -46,13 +46,14 @@ def test_a_sum_stands_between_its_partial_sums_and_the_result_with_bytes_and_tim
     assert [each for each in named if "P(" not in each] == [
         "array x",
         "weights",
+        "bias",
         "y",
         "partial sums",
         kind,
         size,
     ]
     assert named[1::2][:2] == ["P(None, 'x')", "P('x', None)"] and "0–7" in texts(drawn)
-    assert rectangles(drawn) == 8 + 8 + 1 + 8
+    assert rectangles(drawn) == 8 + 8 + 1 + 1 + 8
     gathered = glimpse.svg(experiment, "all-gather over x", size, True)
     assert "partial sums" not in texts(gathered) and "all-gather over x" in texts(gathered)
 

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from spmd_lab.ui.layout.grid import (
     CHARACTER,
+    FEW_FONT,
     LEAST_FONT,
     MAX_CELLS,
     MAX_LINE,
@@ -93,3 +94,13 @@ def test_rows_and_columns_run_as_the_dims_do():
 def test_lines_are_short_enough_for_long_labels():
     narrow = arrange((64,), 40.0, 9)
     assert narrow.columns.size <= 16 and narrow.cell_width >= 9 * LEAST_FONT * CHARACTER
+
+
+@pytest.mark.parametrize(
+    ("counts", "shard"),
+    [((4, 1, 1), (1024, 1000, 3)), ((4, 1), (1024, 3)), ((8, 1), (4096, 1)), ((1, 4), (3, 1024))],
+)
+def test_few_blocks_are_wide_enough_for_their_labels(counts, shard):
+    grid = arrange(counts, 40.0, 4, shard)
+    assert (grid.cell_width - 2) / (CHARACTER * 4) >= FEW_FONT
+    assert grid.columns.dim != 2, "of the dims that are not sharded the longest is drawn"

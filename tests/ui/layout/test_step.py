@@ -20,6 +20,7 @@ STEP = parse_experiment(
 )
 ARRAY = {"array": ("d0", "d1")}
 ARRAYS = {"x": ("batch", "in"), "weights": ("in", "out"), "y": ("batch", "out")}
+HELD = ("x", "weights", "bias", "y")
 
 
 def shown(screen) -> str:
@@ -213,11 +214,13 @@ def test_a_product_has_the_bytes_of_a_device_as_its_figure(data_folder):
     (figure,) = (
         each.proto.body for each in screen.get("html") if 'class="figure"' in each.proto.body
     )
-    held = [layout_of(STEP, name).shard_bytes(STEP.dtype) for name in ARRAYS]
+    held = [layout_of(STEP, name).shard_bytes(STEP.dtype) for name in HELD]
     assert f">{bytes_text(sum(held))} " in figure
     assert all(
-        f"{name} {bytes_text(each)}" in figure for name, each in zip(ARRAYS, held, strict=True)
+        f"{name} {bytes_text(each)}" in figure for name, each in zip(HELD, held, strict=True)
     )
+    drawn = [each.name for each in together.drawn(STEP, is_large=True)]
+    assert drawn == [*HELD] and "bias" not in [each.name for each in together.drawn(STEP)]
 
 
 @pytest.mark.parametrize("seconds", [1.87e-4, 0.0414, 3.3])

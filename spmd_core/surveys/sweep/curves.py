@@ -198,11 +198,14 @@ def above_words(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
         return ""
     plans = [row.point.experiment.plan for row in (first, best) if row.point.experiment]
     is_saved = len({plan and (plan.remat, plan.save, plan.offload) for plan in plans}) > 1
-    why = ": a chip has room to save more" * is_saved
     at, began = (point_title(sweep, row.point) for row in (best, first))
+    more = f"{best.efficiency:.0%} at {at}"
+    if is_saved:
+        less = f"{share_words(most)} take {before:.0%} of the step at {began}, then {after:.0%} of it"
+        return f"{more}: a chip has room to save more and computes less again ({less})."
     return (
-        f"{best.efficiency:.0%} at {at}: {share_words(most)} take {before:.0%} of the step at {began}, "
-        f"and {after:.0%} of it for the same work{why}."
+        f"{more}: {share_words(most)} take {before:.0%} of the step at {began}, and {after:.0%} of it "
+        "for the same work."
     )
 
 

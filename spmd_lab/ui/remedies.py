@@ -30,7 +30,7 @@ from spmd_core.results import Result, compare_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed, title, titles
 from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
-from spmd_core.words import headline_ratio, off_words
+from spmd_core.words import headline_ratio, off_words, sharding_verdict
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
 from spmd_lab.ui.lab import begin, end, lab, room
@@ -47,6 +47,7 @@ NOTHING_WORTH = (
 
 _TOGETHER = "Measured together"  # in a session of its own, beside the run of the card
 _FAR = 1.5  # times: from there on an estimate beside a measured time has its error
+_ALONE_WINS = ("slower", "too small")  # verdicts on sharding
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
 _IN_WORDS = 2  # options, the program as it was and one change: the conclusion has both
 HEADING = "What would remove the collectives"
@@ -276,7 +277,7 @@ def _answer(
     of = "" if is_alone else f" · {plain(titles(each.strategies))}"
     st.markdown(f"**{coded(each.what)}**{of}")
     tried, others = options(removal, result.row(name).experiment), ""
-    words = removal_lead(removal) if is_open else conclusion(removal)
+    words = removal_lead(removal) if is_open else concluded(result, removal)
     if not tried:  # of an older version
         words, others = removal_parts(removal)
     st.subheader(coded(as_sentence(words)), anchor=False)
@@ -294,6 +295,14 @@ def _answer(
             use(removal.experiment)
         else:
             _links(result, removal, removal.experiment)
+
+
+def concluded(result: Result, removal: Removal) -> str:
+    """Returns what trying changes showed; where none is faster, whether one device is in the run."""
+    alone, words = sharding_verdict(result), conclusion(removal)
+    if isinstance(removal, Remedy) or not alone or alone[0] not in _ALONE_WINS:
+        return words
+    return f"{words}; one device is faster"
 
 
 def _use(use: Use, at: int, changed: Experiment) -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bench.values import result, strategy
+from bench.values import comparison, result, strategy
 from spmd_core.advice import conclusion, options
 from spmd_core.facts import Change, Nothing, Predicted, Ratio, Remedy, TriedChange, verdict
 from spmd_core.lab import Lab, Remedies
 from spmd_core.trials import remedy_searches as running
 from spmd_core.trials.trying.remedy_search import to_stored
-from spmd_lab.ui.remedies import options_table, resharded_words, tries_words
+from spmd_lab.ui.remedies import concluded, options_table, resharded_words, tries_words
 from tests.labs import STANDIN, experiment, until
 from tests.standin import sitecustomize as standin
 from tests.ui import opened
@@ -174,6 +174,12 @@ def test_a_change_is_offered_as_faster_only_where_its_measured_verdict_is(interv
     tried = [TriedChange(changes=changes, removes=True, seconds=2e-3)] * 3
     answer = Nothing(tried=tuple(tried), best=0, seconds=4e-3, **given)
     assert conclusion(answer).startswith("none of 3 changes is measurably faster")
+    for alone_s, ends in ((1e-3, "; one device is faster"), (9e-3, ""), (None, "")):
+        rows = {"auto": strategy(3e-3)} | ({"single": strategy(alone_s)} if alone_s else {})
+        first, last = ("single", "auto") if alone_s == 1e-3 else ("auto", "single")
+        pair = comparison(first, (last, 3.0, True)) if alone_s else None
+        run = result(rows, experiment=base, comparison=pair)
+        assert concluded(run, answer) == f"{conclusion(answer)}{ends}"
     row = next(each for each in options(answer, base) if each.measured_s == after)
     assert "faster (" not in row.verdict, "no one factor of what nobody can tell"
 

@@ -6,11 +6,13 @@ import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
+import jax
 import pytest
 
+from bench.exported import written
 from spmd_core.answers import ranking_table
 from spmd_core.lab import Searches
-from spmd_core.search import Answer, candidates, models, read_question
+from spmd_core.search import Answer, candidates, models, read_array_question, read_question
 from spmd_core.search.link import decode, encode
 from spmd_core.surveys import search as words, why_not
 from spmd_core.sweeps import first_look
@@ -18,7 +20,8 @@ from spmd_core.trials import Search, searches as running
 from spmd_core.trials.searching.outcomes import failed
 from spmd_core.trials.searching.searches import Registry
 from spmd_core.words import days_text
-from spmd_lab.ui.search import answer as search_answer
+from spmd_core.workloads import programs
+from spmd_lab.ui.search import answer as search_answer, keep
 from spmd_lab.ui.search.question_inputs import DEFAULT
 from tests.labs import until
 from tests.ui import opened, said
@@ -34,6 +37,7 @@ SMALL = {
     "offload": False,
     "plan": {"microbatches": 1},  # a fifth of the space
 }
+STRUCT = jax.ShapeDtypeStruct((64, 64), "float32")
 BEGINS = DEFAULT | {key: SMALL[key] for key in SMALL if key not in ("model", "chips")}
 
 
@@ -346,3 +350,15 @@ def test_the_ranking_has_all_that_could_win_and_the_usual_rows_where_nothing_cou
     assert many == len(looked.rivals) + looked.open_estimates > 0
     table = ranking_table(looked, "screen", search_answer.most_rows(looked))
     assert [cell.text for cell in table.column("Could win")].count("yes") == many
+
+
+def test_a_search_of_a_program_opens_on_the_screen_of_programs(lab, begins, read_here, monkeypatch):
+    program = programs.take(written(lambda x, w: x @ w, {"x": STRUCT, "w": STRUCT})).program
+    spec = {"workload": "program_file", "program": program, "target": "tpu:v5e:2x4"}
+    question = read_array_question(spec | {"mesh": None, "specs": None})
+    stored = SimpleNamespace(question=question.to_json(), id="a", words="", updated_at=0.0)
+    monkeypatch.setattr(keep.running, "latest", lambda *_: [stored])
+    screen = opened("search")
+    assert not [each for each in screen.button if str(each.key).startswith("search:past:")]
+    (link,) = [e.proto for e in screen.get("page_link") if e.proto.label == "Open on Programs"]
+    assert link.page == "programs" and "experiment=" in link.query_string

@@ -5,11 +5,13 @@ import contextlib
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.search import AnyQuestion, link
+from spmd_core.experiment import Experiment
+from spmd_core.search import AnyQuestion, ArrayQuestion, link
 from spmd_core.surveys import search as words
 from spmd_core.terms import ago
 from spmd_core.trials import searches as running
-from spmd_lab.ui import state
+from spmd_core.workloads import programs
+from spmd_lab.ui import cards, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.search import answer, question_inputs
@@ -93,6 +95,23 @@ def others(shown: AnyQuestion) -> None:
                 f":small[{plain(ago(each.updated_at))}]",
                 width="stretch",
             )
-            if st.button("Open", key=f"search:past:{number}"):
+            if program := _program_of(question):
+                st.page_link(
+                    cards.page_of(program),
+                    label="Open on Programs",
+                    query_params=cards.query(program),
+                )
+            elif st.button("Open", key=f"search:past:{number}"):
                 question_inputs.show(question)
                 st.rerun()
+
+
+def _program_of(question: AnyQuestion) -> Experiment | None:
+    """The exported program that a search is of, whose answer its own screen has; None of others."""
+    if not isinstance(question, ArrayQuestion) or not (program := question.spec.get("program")):
+        return None
+    target = question.targets[0]
+    with contextlib.suppress(RequestError):  # a program that was deleted
+        mesh = programs.find(program).mesh or (("x", question.count(target)),)
+        return question.experiment(target, mesh=dict(mesh))
+    return None

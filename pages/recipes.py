@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from spmd_core.base import numbered
 from spmd_core.recipes import FEATURED, LEVELS, RECIPES, START, groups, of_level
 from spmd_lab.ui import course, links, shell, state
 from spmd_lab.ui.lab import lab
@@ -16,8 +17,6 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     if count:
         st.caption(plain(f"{count} of {len(RECIPES)} done here"), width="content")
     tour.again()
-counts = {level: len(course.matching("", of_level(level))) for level in LEVELS}
-counts = {course.FIRST: len(FEATURED), "All": len(RECIPES)} | counts
 with st.container(horizontal=True, vertical_alignment="center"):
     words = st.text_input(
         "Search",
@@ -29,6 +28,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
         bind="query-params",
         width=340,
     )
+    counts = {level: len(course.matching(words, of_level(level))) for level in LEVELS}
+    counts = {course.FIRST: len(FEATURED), "All": len(course.matching(words))} | counts
     level = st.pills(
         "Level",
         [each for each in counts if not (words and each == course.FIRST)],
@@ -49,12 +50,14 @@ if level == course.FIRST:
         course.key()
     course.gallery([RECIPES[name] for name in FEATURED[START:]], done)
 elif words:
-    course.gallery(recipes, done)
+    if recipes:
+        st.caption(plain(f"{len(recipes)} of {numbered(len(RECIPES), 'recipe')}"))
+    course.listed(recipes, done, recipes)
 else:
     for group in groups():
         if here := [recipe for recipe in recipes if recipe.group == group]:
             st.subheader(plain(f"{group} ({len(here)})"), anchor=False)
-            course.gallery(here, done)
+            course.listed(here, done, recipes)
 if not recipes:
     course.elsewhere(words, f" of the level {level}" if level in LEVELS else "")
 links.share_box(share, "recipes")

@@ -33,6 +33,7 @@ _STYLE = """<style>
 
 FIRST = "Start here"  # the level of those to begin with
 _ACROSS = 4  # cards in a row
+_MANY_ALIKE, _CALLED = 3, 2  # small programs that are lines; calls that a line names
 _ALSO = {  # other names of what recipes are about, as `_plain` writes theirs
     "moe": "mixture of experts",
     "a2a": "alltoall",
@@ -89,12 +90,20 @@ def neighbors(recipe: Recipe) -> tuple[Recipe | None, Recipe | None]:
 
 def elsewhere(words: str, of_level: str) -> None:
     """Draws that no recipe has these words, and the screens outside of the course that they ask for;
-    where there are none, what recipes are about.
+    where there are none, a button for each topic of recipes.
     """
     none = f"No recipe{of_level} has the words “{words}”."
     asked = [screen for screen, (_, asks) in _ELSEWHERE.items() if asks.search(words.lower())]
     if not asked:
-        st.markdown(plain(f"{none} Recipes are about: {', '.join(groups())}."))
+        st.markdown(plain(f"{none} Recipes are about:"))
+        with st.container(horizontal=True, gap="small", key="topics"):
+            for at, topic in enumerate(groups()):
+                st.button(
+                    plain(topic),
+                    key=f"topic:{at}",
+                    on_click=st.session_state.update,
+                    args=({"search": topic},),
+                )
         return
     st.markdown(plain(f"{none} Not in the course, but here:"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -291,14 +300,20 @@ _MOST_ROWS, _SAME = 8, "#a9b4c2"  # devices that are drawn; the color of what al
 
 
 @cache
+def _called(one: Experiment) -> tuple[tuple[str, ...], str]:
+    """Returns what a small program calls of JAX, and the first of its collectives, "" without one."""
+    pairs = _CALLS.findall(program_text(one, one.strategies[0]))
+    names = [*dict.fromkeys(str("".join(each)) for each in pairs)]
+    sent = next((each for each in names if each in _COLLECTIVES), "")
+    return tuple(each for each in names if each != sent and each not in _USUAL), sent
+
+
+@cache
 def _flow(one: Experiment) -> str:
     """The picture of a small program: rows on devices, what it calls, and what each device has then:
     its own rows, or the same as every other after a collective.
     """
-    pairs = _CALLS.findall(program_text(one, one.strategies[0]))
-    names = [*dict.fromkeys(str("".join(each)) for each in pairs)]
-    sent = next((each for each in names if each in _COLLECTIVES), "")
-    others = [each for each in names if each != sent and each not in _USUAL]
+    others, sent = _called(one)
     named = f"{others[0]}(…)".replace("=(…)", "=…") if others else ""
     many = min(one.device_count, _MOST_ROWS)
     shades, high = colors.colors(np.arange(many), many), 100.0 / many
@@ -333,6 +348,29 @@ def key() -> None:
         for kind in ("matmul", "kernel", "memory", "exposed")
     )
     st.html(f'<div class="split"><ul><li>Predicted:</li>{"".join(parts_)}</ul></div>')
+
+
+def listed(recipes: Sequence[Recipe], done: Collection[str], among: Sequence[Recipe]) -> None:
+    """Draws cards, and below them as lines the small programs, whose pictures are alike, where many
+    are `among` those of the screen.
+    """
+    is_many = sum(each.experiment.what.is_small_program for each in among) >= _MANY_ALIKE
+    alike = [each for each in recipes if is_many and each.experiment.what.is_small_program]
+    gallery([each for each in recipes if each not in alike], done)
+    if not alike:
+        return
+    with st.container(key=f"alike-{alike[0].name}", gap=None):
+        for recipe in alike:
+            others, sent = _called(recipe.experiment)
+            called = [each.rstrip("=") for each in (*others[:_CALLED], sent) if each]
+            facts = plain(", ".join(called) + " · " * bool(called))
+            st.page_link(
+                f"pages/{recipe.screen}.py",
+                label=f"**{plain(recipe.title)}** {facts}{_takes(recipe, done)}",
+                query_params=query(recipe.experiment),
+                help=plain(_about(recipe)),
+                width="stretch",
+            )
 
 
 def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = False) -> None:

@@ -58,6 +58,11 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stPageLink-NavLink"]::after {{ content: ""; position: absolute; inset: 0; }}
 :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stCaptionContainer"] {{ margin: -0.9rem 0 -0.8rem; padding-left: 0.25rem; }}
 @media (min-width: 641px) {{ [class*="st-key-gallery-path-"] :is(img.glimpse, .fit) {{ height: 10.6rem; }} }}
+[class*="st-key-alike-"] {{ display: grid; grid-template-columns: 1fr 1fr; column-gap: 2.5rem; }}
+[class*="st-key-alike-"] [data-testid="stPageLink-NavLink"] {{ width: 100%; background: none; padding: 0.45rem 0.25rem; border-top: 1px solid var(--line); border-radius: 0; }}
+[class*="st-key-alike-"] [data-testid="stPageLink-NavLink"]:hover {{ background: var(--tint); }}
+[class*="st-key-alike-"] [data-testid="stPageLink-NavLink"] p {{ color: var(--quiet); font-weight: 400; }}
+[class*="st-key-alike-"] [data-testid="stPageLink-NavLink"] strong {{ font-weight: 600; color: var(--accent); margin-right: 0.6rem; }}
 .st-key-product-picture [data-testid="stHtml"] {{ max-width: 40rem; }}
 .st-key-starts img.glimpse {{ height: 5.8rem; }}
 .st-key-starts [data-testid="stPageLink-NavLink"] p {{ font-size: 1.07rem; line-height: 1.35; }}
@@ -236,6 +241,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 50%; }}
   [class*="st-key-named-"] {{ display: grid; grid-template-columns: auto 1fr; }}
   [class*="st-key-named-"]:not(:has(img)) {{ grid-template-columns: 1fr; }}
+  [class*="st-key-alike-"] {{ grid-template-columns: 1fr; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stHorizontalBlock"] {{ gap: 0.6rem; }}
   :is(.st-key-starts, [class*="st-key-gallery"]) [data-testid="stColumn"] {{ min-width: calc(50% - 0.3rem); flex: 1 1 calc(50% - 0.3rem); }}
   .st-key-starts {{ display: grid; grid-template-columns: 1fr 1fr; gap: 0.6rem; align-items: stretch; }}

@@ -113,7 +113,8 @@ def read(shown):
 
 def _listed(shown):
     titles = {recipe.title for recipe in RECIPES.values()}
-    listed = (re.sub(r"^\d\. ", "", label) for label in labels(shown))
+    names = (label.partition("** ")[0] for label in labels(shown))
+    listed = (re.sub(r"^\d\. ", "", name) for name in names)
     return [label for label in listed if label in titles]
 
 
@@ -164,12 +165,36 @@ def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(
     assert _listed(shown) == ["An if on a traced value"]
     assert shown.get("button_group")[0].value == "All"  # of which these are found
     assert not shown.subheader, "what is found is no group"
+    assert f"1 of {len(RECIPES)} recipes" in read(shown)
     shown.text_input[0].set_value("zebra").run()
-    assert "No recipe has the words “zebra”. Recipes are about: " in read(shown)
+    assert "No recipe has the words “zebra”. Recipes are about:" in read(shown)
+    topics = [each for each in shown.button if each.key.startswith("topic:")]
+    assert [each.label for each in topics] == [*groups()]
     pages = [each.proto.page for each in shown.get("page_link") if "**" in each.proto.label]
     assert not {"programs", "collectives", "search"} & {*pages}, "which nobody asked for"
     shown.text_input[0].set_value("ragged").run()
     assert _listed(shown) == [RECIPES["mixture_of_experts"].title]
+
+
+@pytest.mark.parametrize("search", ["", "psum"])
+def test_small_programs_of_which_many_are_shown_are_lines_without_a_picture(data_folder, search):
+    shown = opened("recipes", search=search) if search else opened("recipes")
+    shown.get("button_group")[0].set_value("All").run()
+    small = [each for each in RECIPES.values() if each.experiment.what.is_small_program]
+    lines = [each for each in labels(shown) if "** " in each]
+    titles = {each.title for each in small}
+    assert {line.partition("** ")[0] for line in lines} == titles & {*_listed(shown)} != set()
+    pictures = [each for each in shown.get("html") if 'class="glimpse"' in each.proto.body]
+    assert len({each.proto.body for each in pictures}) == len(pictures)
+    pill = shown.get("button_group")[0].options[0 if search else 1]
+    assert pill == f"All · {len(_listed(shown))}"
+
+
+def test_a_topic_of_recipes_is_searched_by_a_press(data_folder):
+    shown = opened("recipes", search="zebra")
+    next(each for each in shown.button if each.label == "Convolution").click().run()
+    titles = {each.title for each in groups()["Convolution"]}
+    assert titles <= {*_listed(shown)} and "No recipe" not in read(shown)
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,17 @@ def mark_of(one: float, other: float) -> str:
 
 
 def apart_words(one: float, other: float) -> str:
-    """Returns the share of the larger of two estimates by which the other is less.
+    """Returns the share of the smaller of two estimates by which the other is more, as `1.23× as long`
+    has it.
 
-    >>> apart_words(87.8, 108), apart_words(2.0, 2.01)
-    ('19% apart', '0.5% apart')
+    >>> apart_words(87.8, 108), apart_words(2.0, 2.01), apart_words(1.0, 4.0)
+    ('23% apart', '0.5% apart', '4× apart')
     """
     least, most = sorted((one, other))
-    less = 1 - least / most if most else 0.0
-    return f"{less:{'.0%' if less >= 0.01 else '.1%'}} apart"
+    more = most / least - 1 if least else 0.0
+    if more >= 1:
+        return f"{more + 1:.3g}× apart"
+    return f"{more:{'.0%' if more >= 0.01 else '.1%'}} apart"
 
 
 def even_words(mark: str, other: str) -> str:

@@ -142,7 +142,7 @@ def test_kinds_whose_intervals_meet_have_no_order(given, times, mark):
         "days", 0
     )  # by its estimate: its range ends in 1e9 days
     marks = [cell.text for cell in training_table(meeting).column("Verdict")]
-    apart = f", {1 - 1 / times:.0%} apart"
+    apart = f", {times:g}× apart" if times >= 2 else f", {times - 1:.0%} apart"
     assert marks == [mark, mark + apart + ", may miss" * is_in_time]
     assert set(training_json(meeting)["about_even"]) == {best.kind, other.kind}
     days = days.model_copy(update={"high": 1.04 * least})

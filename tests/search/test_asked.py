@@ -256,7 +256,7 @@ def test_estimates_are_scaled_by_what_is_known_of_their_target():
     for before, after in zip(found[3:], now[3:], strict=True):
         assert after.predicted.estimate == pytest.approx(20 * before.predicted.estimate)
         assert after.span == pytest.approx((10 * before.span[0], 60 * before.span[1]))
-    assert "20 times what the formula gives, by 3" in words.rule_words(scale.fact("cpu:8"))
+    assert "20.00 times its formula's time" in words.rule_words(scale.fact("cpu:8"))
     elsewhere = scaled(found, {("tpu:v5e:2x2", False): scale})
     assert elsewhere == tuple(found), "another target's programs say nothing of this one's"
     bound = replace(found[0], bound_s=1e9)
@@ -315,7 +315,7 @@ def test_one_estimate_beats_another_only_where_their_intervals_do_not_meet():
     first = replace(winner, predicted=of(1.0, 1.1).predicted)
     assert words.beats(first, of(2.0, 1.1)).startswith(f"Beats {other.name} by 2×")
     unsure = words.beats(first, of(1.25, 1.2))
-    assert unsure == f"Is about even with {other.name}, 20% apart."
+    assert unsure == f"Is about even with {other.name}, 25% apart."
     assert words.beats(
         replace(first, predicted=of(1.0, 1.001).predicted), of(1.01, 1.001)
     ).startswith(f"Takes the same time as {other.name}")

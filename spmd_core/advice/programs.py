@@ -240,7 +240,9 @@ def _mending(each: Accident, program: Program | None) -> Specs:
         return {each.path: each.spec, **(batch_over(each.axes, program) if program else {})}
     if each.kind == "crossed_weight":
         return with_state({each.path: each.spec}, program) if program and each.spec else {}
-    if each.kind == "repeated_work" and program and not each.dropped_at:
+    if each.kind == "repeated_work" and each.dropped_at:
+        return {f"{VALUE}{each.dropped_at}": each.spec} if each.spec else {}
+    if each.kind == "repeated_work" and program:
         return batch_over(each.axes, program)
     return {f"{VALUE}{each.source}": each.spec} if each.kind in _BY_CONSTRAINT else {}
 
@@ -350,7 +352,10 @@ def _repeated(each: Accident, specs: Specs) -> str:
     most = f", most of them{at}" if at else ""
     cause = f"{named_words(each.origin)}shard a dim of their operands over it"
     if each.dropped_at:
-        cause = f"the constraint of {each.dropped_at} drops it: name it there"
+        cause = f"the constraint of {each.dropped_at} drops it"
+        if specs or not each.spec:  # else its spec is known to be worse
+            put = f"constrain it to {spec_code(each.spec)}" if specs else "name it there"
+            cause += f": {put}"
     elif specs:
         tried = spec_code(next(iter(specs.values())))
         cause = f"no dim of {_named(specs)}, the batch, is sharded over it: try {tried}"

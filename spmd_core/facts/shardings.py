@@ -152,9 +152,9 @@ class Accident(Frozen):
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without; of a replicated
     batch, the bytes moved over those of all weights. `bytes`: per device. `dropped_at`: the constraint
     by which most of the work loses the axes, or the product of a crossed weight; "" where it is none.
-    `spec`: with which a constraint would keep the batch, or a loop's carry, that would shard the
-    batch, with which a donated argument leaves, or with which a weight is not crossed. `path`: of that
-    argument, and `others` how many more do.
+    `spec`: with which a constraint would keep the batch, a loop's carry or the axes that it drops,
+    that would shard the batch, with which a donated argument leaves, or a weight is not crossed.
+    `path`: of that argument, and `others` how many more do.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 

@@ -15,6 +15,7 @@ from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import dropped_batch, lost_batch
 from spmd_core.program.ir.crossed_weights import crossed_weights
+from spmd_core.program.ir.dropped_axes import with_specs
 from spmd_core.program.ir.products import OWN, Sums, axes_at, sums_of
 from spmd_core.program.ir.replicated_batch import replicated_batch
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
@@ -61,7 +62,7 @@ def judged(
         *(replicated_batch(module, updated, mesh, batch, [*weights.values()]) if updated else ()),
         *crossed_weights(module, mesh, weights, of_batch, file),
         *(each for each in dropped if lost is None or each.source != lost.source),
-        *_repeated(sums, axes, of_batch),
+        *with_specs(_repeated(sums, axes, of_batch), module, mesh, file),
         *_wide(sums, _element(module, weights.values())),
         *_constants(module, file),
         *_gathered(module, mesh, file),

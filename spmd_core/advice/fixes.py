@@ -188,7 +188,7 @@ def results_beside(program: Program, donated: Collection[str] = ()) -> Iterator[
     """
     arguments = {each.leaf.path: each for each in program.arguments()}
     twice = held_twice(program, donated)
-    for each in program.outputs():
+    for each in program.kept_outputs():
         path = each.leaf.replaces or ""
         if path in twice:
             yield arguments[path]

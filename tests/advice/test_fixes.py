@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmd_core.advice import compiled_findings, grouped_findings
+from spmd_core.advice import compiled_findings, grouped_findings, held_bytes
 from spmd_core.facts import Accident
 from spmd_core.results import StrategyResult
 from spmd_core.workloads import Described, Leaf, Program
@@ -81,6 +81,25 @@ def test_work_that_an_axis_repeats_is_offered_the_rows_of_the_batch(weights, bat
     assert (named in found.sentence) == bool(specs)
 
 
+@pytest.mark.parametrize(
+    ("spec", "is_refuted", "ends"),
+    [
+        ((("ep",), ("dp",)), False, "the constraint of f.py:2 drops it: constrain it to P('ep', 'dp')"),
+        ((("ep",), ("dp",)), True, "the constraint of f.py:2 drops it"),
+        ((), False, "the constraint of f.py:2 drops it: name it there"),
+    ],
+)  # fmt: skip
+def test_a_constraint_that_drops_an_axis_is_offered_the_spec_that_keeps_it(spec, is_refuted, ends):
+    repeated = Accident(
+        kind="repeated_work", axes=("dp",), source="f.py:3", dropped_at="f.py:2", spec=spec
+    )
+    specs = {"@f.py:2": spec} if spec else {}
+    result = StrategyResult(status="ok", accidents=(repeated,))
+    (found,) = compiled_findings(result, refuted=[specs] if is_refuted else [])
+    assert dict(found.specs) == ({} if is_refuted else specs)
+    assert found.sentence.endswith(ends)
+
+
 def test_a_table_is_not_offered_the_transposed_spec_of_a_head_beside_it():
     found = offered(path="params/embed", **{"params/layers/w1": W1})
     assert dict(found.specs) == {"params/embed": EVERY}
@@ -155,3 +174,29 @@ def test_a_finding_whose_fix_is_worse_offers_and_recommends_none():
     for refuted, is_offered in (((), True), ([specs], False)):
         (found,) = compiled_findings(result, None, refuted)
         assert bool(found.specs) == is_offered == ("constrain it to" in found.sentence)
+
+
+def test_fixes_of_replicated_state_give_back_what_both_give_back_together():
+    """An update that the compiler sharded stays so where the fix of another array is given."""
+    spec, replicated = (("data", "model"), ()), ((), ())
+    leaf = lambda path, **more: Leaf(  # noqa: E731
+        path=path, sizes=("64", "64"), dtype="float32", is_donated=True, **more
+    )
+    arguments = [leaf(f"mo/{name}", spec=replicated) for name in ("down", "up")]
+    outputs = [
+        Leaf(path=f"0/{each.path}", sizes=each.sizes, dtype="float32", propagated=spec)
+        .model_copy(update={"replaces": each.path, "is_update": True})
+        for each in arguments
+    ]  # fmt: skip
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=tuple(arguments), outputs=tuple(outputs),
+    )  # fmt: skip
+    program, each_bytes = Program(described, MESH), 64 * 64 * 4
+    fixes = [{each.path: spec} for each in arguments]
+    one, other, both = (
+        held_bytes(program, some, donated=()) for some in (*fixes, fixes[0] | fixes[1])
+    )
+    assert held_bytes(program, {}, donated=()) == 2 * (each_bytes + each_bytes // 8)
+    assert one == other == each_bytes + 2 * each_bytes // 8
+    assert both == 2 * each_bytes // 8

@@ -134,6 +134,19 @@ class Program:
         known = leaf.spec if self.is_changed else leaf.known
         return None if known is None else padded(known, len(leaf.sizes))
 
+    def kept_outputs(self) -> tuple[Held, ...]:
+        """The outputs, each updated argument that no change names as Shardy gave it when the file was
+        read: another's change has not resharded it.
+        """
+        if not self.is_changed or self.mesh != self.described.mesh:
+            return self._outputs
+        opened, leaves = replace(self, specs=()), self.described.leaves
+        of = [leaves.get(each.leaf.replaces or "") for each in self._outputs]
+        return tuple(
+            was if leaf and now.spec is None and self.spec(leaf) == opened.spec(leaf) else now
+            for now, was, leaf in zip(self._outputs, opened.outputs(), of, strict=True)
+        )
+
     def array_specs(self) -> dict[str, Spec]:
         """Path -> spec of every argument and output; replicated where the compiler decides."""
         outputs = {

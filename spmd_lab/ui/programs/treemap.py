@@ -208,8 +208,8 @@ def chart(placed: Sequence[Tile], odd: Collection[str] = ()) -> Spec:
         "params": [_PICKED],
         "data": {
             "values": [
-                {**_row(tile, odd, _root(tile) in heads), "ink": ink(shades[how(tile)])}
-                for tile in placed
+                {**_row(tile, odd, name), "ink": ink(shades[how(tile)])}
+                for tile, name in zip(placed, _names_of(placed, heads), strict=True)
             ]
         },
         "layer": [rectangles, _LABELS, names],
@@ -235,13 +235,28 @@ def _place(axes: str) -> int:
     return _AXES.index(axes) if axes in _AXES else crc32(axes.encode()) % len(_COLORS)
 
 
-def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
+def _names_of(placed: Sequence[Tile], heads: Collection[str]) -> list[str]:
+    """Returns the name that each rectangle has room for: below headings the same for one leaf of
+    several arguments, the shortest of its names.
+    """
+    named: dict[str, list[str]] = {}
+    leaves = []
+    for tile in placed:
+        is_headed = _root(tile) in heads
+        leaves.append(tile.path.partition("/")[2] if is_headed else f"/{tile.path}")
+        named.setdefault(leaves[-1], []).append(_name(tile, is_headed))
+    shortest = {leaf: min(filter(None, some), key=len, default="") for leaf, some in named.items()}
+    names = (named[leaf].pop(0) for leaf in leaves)
+    return [name and shortest[leaf] for leaf, name in zip(leaves, names, strict=True)]
+
+
+def _row(tile: Tile, odd: Collection[str], name: str) -> Row:
     x, y, width, height = tile.place
     is_odd = any(each.leaf.path in odd for each in tile.arrays)
     shapes = {shape_text(each.shape) for each in tile.arrays}
     specs = {held_spec(each) for each in tile.arrays}
     many = f"{count_text(len(tile.arrays))} of " if len(tile.arrays) > 1 else ""
-    lines = _lines(tile, is_headed, is_odd)
+    lines = _lines(tile, is_odd, name)
     short = [line.rpartition("/")[2] for line in lines]
     return {
         "path": tile.path,
@@ -264,9 +279,8 @@ def _row(tile: Tile, odd: Collection[str], is_headed: bool) -> Row:
     }
 
 
-def _lines(tile: Tile, is_headed: bool, is_odd: bool) -> list[str]:
-    """Returns the lines of a label that have room: as much of the path as there is, its layers, its bytes."""
-    _, _, width, height = tile.place
+def _name(tile: Tile, is_headed: bool) -> str:
+    """Returns as much of the path of a rectangle as it has room for."""
     parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
     parts = parts[is_headed:]
     # `kernel` alone names none of many
@@ -276,8 +290,13 @@ def _lines(tile: Tile, is_headed: bool, is_odd: bool) -> list[str]:
     names = ["/".join(parts[at:]) for at in from_]
     # `m/wo` of `m/layers/wo`: the first part tells a moment from its weight, the others do not
     names[1:1] = ["/".join((parts[0], *parts[-least:]))] * (len(parts) > 1 + least)
+    return next((each for each in names if tile.place[2] * 850 > 7 * len(each) + 6), "")
+
+
+def _lines(tile: Tile, is_odd: bool, name: str) -> list[str]:
+    """Returns the lines of a label that have room: its name, its layers, its bytes."""
+    _, _, width, height = tile.place
     room, most = width * 850, int(height * HEIGHT / 16)
-    name = next((each for each in names if room > 7 * len(each) + 6), "")
     layers = "" if any(map(str.isdigit, name.split("/"))) else layers_words(tile)
     below = [layers] * bool(layers) + [_ODD] * is_odd + [bytes_text(tile.weight)]
     fitting = [each for each in below if room > _CHARACTER * len(each)]

@@ -20,7 +20,7 @@ def with_specs(
     that axis; of several constraints on its line, that of the largest value.
     """
     for each in accidents:
-        found = (
+        kept = (
             (value.shape.bytes, spec)
             for of in module.computations
             for value in of.instructions
@@ -28,7 +28,7 @@ def with_specs(
             if value.shape.dims and line_of(value, file) == each.dropped_at
             if (spec := _with_axis(value, of, mesh, each.axes[0]))
         )
-        yield each.model_copy(update={"spec": max(found, default=(0, ()))[1]})
+        yield each.model_copy(update={"spec": max(kept, default=(0, ()))[1]})
 
 
 def _with_axis(value: Instruction, of: Computation, mesh: Mesh, axis: str) -> Spec:

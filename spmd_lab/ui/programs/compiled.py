@@ -19,6 +19,7 @@ from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import better, constrain, fix
 
+_BAR = "Time of a step"
 DETAILS = "When, and why: time, communication, memory"
 
 
@@ -47,9 +48,9 @@ def limits(of: StrategyResult | None, partitioned: Partitioned | None) -> None:
     """Draws where the time of a step goes, as it was predicted, else as it was partitioned."""
     predicted = of.prediction if of else None
     if predicted is not None and predicted.predicted_s is not None:
-        st.html(shares.split_bar(parts(predicted)))
+        st.html(shares.split_bar(parts(predicted), _BAR))
     elif of is None and partitioned and partitioned.shares_s:
-        st.html(shares.split_bar(words.by_words(partitioned.shares_s)))
+        st.html(shares.split_bar(words.by_words(partitioned.shares_s), _BAR))
 
 
 def misfit_words(of: StrategyResult) -> str:
@@ -83,11 +84,13 @@ def next_steps(result: Result, experiment: Experiment) -> None:
     next_step.draw(result, st.container(width="content"))
 
 
-def changes_beside(result: Result) -> None:
-    """Draws what would remove what a program waits for, beside the fix of what is wrong with it."""
+def changes_beside(result: Result, is_first: bool) -> None:
+    """Draws what would remove what a program waits for, beside the fix of what is wrong with it.
+    `is_first`: it comes before that fix, which saves nothing.
+    """
     if remedy := remedies.best(result):
-        _use(result, remedy, is_first=False)
-    elif _waits(result) and remedies.offer(result, ""):
+        _use(result, remedy, is_first)
+    elif _waits(result) and remedies.offer(result, "", is_first):
         (of,) = result.strategies.values()
         st.caption(plain(f"{capital(limit_of(of))}."), width="stretch")
 

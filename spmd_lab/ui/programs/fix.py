@@ -4,15 +4,17 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import takewhile
+from typing import Literal
 
 import streamlit as st
 
-from spmd_core.advice import COST_TIME, Specs, other_specs, saved_bytes
+from spmd_core.advice import COST_TIME, Specs, in_front, other_specs, saved_bytes
 from spmd_core.answers import PEAK, SENT, WORSE, WhatIf, small
 from spmd_core.base import LabError, capital
 from spmd_core.experiment import Experiment, spec_code
+from spmd_core.fields import Spec
 from spmd_core.results import StepFinding
 from spmd_core.sheets import Sheet, text
 from spmd_core.workloads import VALUE, Program
@@ -57,6 +59,21 @@ class Fixes:
     def offered(self) -> Specs | None:
         """The specs that mend the first finding."""
         return (dict(self.listed[0].specs) or None) if self.listed else None
+
+    @property
+    def is_no_gain(self) -> bool:
+        """Returns True if the first finding's fix is known to save neither time nor peak."""
+        return self.known is not None and self.known.is_no_gain
+
+    @property
+    def alike(self) -> Specs:
+        """The specs that mend all findings of the first's kind; {} where only the first has some."""
+        if not self.listed:
+            return {}
+        kind = self.listed[0].kind
+        some = [dict(each.specs) for each in self.listed if each.kind == kind and each.specs]
+        merged = reduce(in_front, some, dict[str, Spec]())
+        return merged if len(some) > 1 else {}
 
     def is_compared(self, each: StepFinding) -> bool:
         """Returns True while the compiler compares the fix of the first finding."""
@@ -216,7 +233,8 @@ def offer(fixes: Fixes, program: Program) -> bool:
     if compares(fixes, fixes.listed[0], program):
         return True
     named = f"Use {label(specs)}" if fixes.known else COMPARE
-    pressed = st.button(named, type="primary", icon=":material/build:", key="mend")
+    kind: Literal["primary", "secondary"] = "secondary" if fixes.is_no_gain else "primary"
+    pressed = st.button(named, type=kind, icon=":material/build:", key="mend")
     if fixes.known is None and is_opened():
         follow(specs, "Comparing it with the program as it is…")
     elif fixes.known is None:
@@ -224,6 +242,17 @@ def offer(fixes: Fixes, program: Program) -> bool:
     if pressed:
         use(specs)
     return True
+
+
+def offer_alike(fixes: Fixes) -> None:
+    """Draws the button that mends all findings of the first's kind at once."""
+    if not (specs := fixes.alike) or fixes.is_no_gain:
+        return
+    number = sum(bool(each.specs) and each.kind == fixes.listed[0].kind for each in fixes.listed)
+    many = "both" if number == 2 else f"all {number}"
+    tried = f"{label(specs)}: used if they are no worse."
+    if st.button(plain(f"Compare and use {many} fixes"), key="mend-alike", help=tried):
+        use(specs)
 
 
 def compared_first(fixes: Fixes) -> None:

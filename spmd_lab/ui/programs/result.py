@@ -275,11 +275,23 @@ def _figures(
     wrong: Wrong, shown: WhatIf | None, room: str
 ) -> tuple[list[Figure], list[int | None]]:
     """Returns the figures of the card, with those of all changes that these lack, and the peaks that
-    its bars show.
+    its bars show. First is what is worse, which the headline names; then the step, and its peak: of
+    what does not fit these the other way about.
     """
     of_fix, peaks = _of_fix(wrong, shown, room)
     titles = {each.title for each in of_fix}
-    return [*of_fix, *(each for each in _kept(wrong, room) if each.title not in titles)], peaks
+    figures = [*of_fix, *(each for each in _kept(wrong, room) if each.title not in titles)]
+    raised = shown.raised if shown else ()
+    order = [*raised, STEP, PEAK] if _fits(wrong) else [*raised, PEAK, STEP]
+    places = {title: at for at, title in reversed([*enumerate(order)])}
+    return sorted(figures, key=lambda each: places.get(each.title, len(order))), peaks
+
+
+def _fits(wrong: Wrong) -> bool:
+    predicted = wrong.compiled.prediction if wrong.compiled else None
+    if predicted is not None:
+        return predicted.fits
+    return not wrong.capacity or (_peak(wrong) or 0) <= wrong.capacity
 
 
 def _kept(wrong: Wrong, room: str) -> list[Figure]:
@@ -288,6 +300,9 @@ def _kept(wrong: Wrong, room: str) -> list[Figure]:
     """
     if wrong.is_worse or wrong.is_finished:
         return []
+    if wrong.change is None and wrong.compiled and wrong.result:
+        listed = compiled.figures(wrong.compiled, None, room)
+        return [each for each in listed if each.title in (STEP, SENT)]
     if wrong.change is None:
         of = wrong.as_is.figures[:-1] if wrong.as_is else ()
         return [each._replace(more=each.more or room * (each.title == PEAK)) for each in of]
@@ -314,21 +329,15 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
             each._replace(
                 more=NO_GAIN if first == each.title else each.more or room * (each.title == PEAK)
             )
-            for each in sorted(
-                shown.figures[:-1],
-                key=lambda each: (
-                    each.title not in shown.raised,
-                    each.title != first,
-                    "→" not in each.value,
-                ),
-            )
-        ]  # first what is worse, which the headline names; then what changes
+            for each in shown.figures[:-1]
+        ]
         return figures, [each.peak_bytes for each in shown.programs]
     if wrong.compiled and not wrong.fixes.offered:
         memory = wrong.compiled.memory_bytes
         return compiled.figures(wrong.compiled, None, room), [memory.peak if memory else None]
     if wrong.fixes.offered and fix.is_opened():
-        return [Figure(PEAK, WAITS, "being compared")], []
+        # the figure that its answer has first: attached devices have no step
+        return [Figure(STEP if wrong.capacity else PEAK, WAITS, "being compared")], []
     if not listed and not wrong.compiled and not wrong.now and fix.is_opened():
         return [Figure(STEP, WAITS, "being estimated")], []
     if not listed or listed[0].kind in COST_TIME or wrong.fixes.is_spent(listed[0]):
@@ -361,16 +370,18 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
                 _donate(listed, "first")
             else:
                 is_offered = fix.offer(wrong.fixes, wrong.program)
+                fix.offer_alike(wrong.fixes)
+        has_first = is_offered and not wrong.fixes.is_no_gain
         if not wrong.compiled:
             is_absent = experiment.place.is_absent
             label, place = ("Compile and predict", "run") if is_absent else ("Compile", "card")
-            kind = "secondary" if is_offered or is_worse else "primary"
+            kind = "secondary" if has_first or is_worse else "primary"
             _ask(label, experiment, not can_compile or fix.waits(), place, kind=kind)
         elif wrong.result and not is_worse and not fix.waits():
             if wrong.is_finished:
                 compiled.next_steps(wrong.result, experiment)
-            elif is_offered:
-                compiled.changes_beside(wrong.result)
+            elif is_offered or (listed and listed[0].kind != "missing_donation"):
+                compiled.changes_beside(wrong.result, is_first=not has_first)
         fix.undo(is_first=is_worse)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
@@ -493,7 +504,10 @@ def _headline(wrong: Wrong) -> str:
     if not change or not change.raised:
         if limit := _limit(wrong):
             return f"{limit}."
-        return _first(wrong.fixes.listed, wrong.compiled)
+        first = _first(wrong.fixes.listed, wrong.compiled)
+        if wrong.fixes.is_no_gain:
+            return f"{first.removesuffix('.')}; its fix is {NO_GAIN}."
+        return first
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
 
@@ -515,7 +529,9 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         ends = {of: values[title] for of, title in listed if title in values}
         changed = {of: value for of, value in ends.items() if "→" in value}
         return " · ".join(map(" ".join, (changed or ends).items()))
-    return "step time" if is_time else f"held: about −{bytes_text(saved)}" * (saved > 0)
+    if is_time:
+        return "step time, not compared" * bool(each.specs)
+    return f"held: about −{bytes_text(saved)}" * (saved > 0)
 
 
 def _first(listed: Sequence[StepFinding], of: StrategyResult | None = None) -> str:

@@ -5,6 +5,7 @@ import math
 import re
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import jax
 import pytest
@@ -93,7 +94,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
         if "3 things are wrong so far" in each.proto.body
     ]
     assert len(heads) == 1
-    assert "Compile it to check 9 more, of its batch and its work." in captions(screen)
+    assert "Compile it to check 10 more, of its batch and its work." in captions(screen)
     assert not any("with all fixes" in each.value for each in screen.markdown), "not compared yet"
     found = findings(screen)
     assert found[0] == "1. Replicated `params/embed`"
@@ -138,7 +139,7 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     labels = [each.proto.popover.label for each in screen.get("popover")]
     assert labels.count("Copy `donate_argnames`") == 1, "in the card, which the row points to"
     assert any(each.value.endswith("Above") for each in screen.caption)
-    assert re.match(r"Peak memory per device 5.5 → about 4.9 GiB", figures(screen))
+    assert "Peak memory per device 5.5 → about 4.9 GiB" in figures(screen)
     assert "The last fix cost:" not in captions(screen), "less than 2% is no rise"
     assert [e.label for e in screen.button if e.proto.type == "primary"] == ["Compile and predict"]
     button(screen, "Done in my code").click().run()
@@ -190,7 +191,8 @@ def test_a_fix_that_saves_no_time_and_no_peak_says_so(opened, now, is_gain):
     assert (result._saves(lost, 0, of.fixes) == result.NO_GAIN) is not is_gain
     shown, _ = result._figures(of, known, "")
     assert (shown[0].more == result.NO_GAIN) is not is_gain
-    assert is_gain or shown[0].title == "Estimated step"
+    assert shown[0].title == "Estimated step"
+    assert result._headline(of).endswith(f"its fix is {result.NO_GAIN}.") is not is_gain
 
 
 def test_the_card_keeps_the_step_time_of_the_fixes_that_were_used(opened):
@@ -200,11 +202,34 @@ def test_the_card_keeps_the_step_time_of_the_fixes_that_were_used(opened):
     )
     shown, _ = result._figures(wrong([twice], None, made), None, "")
     by_title = {each.title: each for each in shown}
-    assert [*by_title][:2] == ["Peak memory per device", "Estimated step"]
+    assert [*by_title][:2] == ["Estimated step", "Peak memory per device"]
     assert by_title["Estimated step"].value == "2 → 1 s"
     assert by_title["Estimated step"].more.startswith("as opened → now")
     shown, _ = result._figures(wrong([twice]), None, "")
     assert "Estimated step" not in [each.title for each in shown], "nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("peak_bytes", "first"),
+    [(4.0, "Estimated step"), (20.0, "Peak memory per device")],  # GiB, of 16
+)
+def test_the_step_is_the_large_figure_of_what_fits(opened, peak_bytes, first):
+    experiment, _, _, wrong = opened
+    as_is = WhatIf(experiment, experiment, (answered(peak_bytes, 1.0), answered(peak_bytes, 1.0)))
+    shown, _ = result._figures(replace(wrong([]), as_is=as_is), None, "")
+    assert shown[0].title == first
+
+
+@pytest.mark.parametrize(
+    ("kinds", "count"), [("rule rule", 2), ("rule replicated", 0), ("rule", 0)]
+)
+def test_fixes_of_one_kind_are_one_press(opened, kinds, count):
+    _, first, _, wrong = opened
+    listed = [
+        first.model_copy(update={"kind": kind, "path": str(at), "specs": ((str(at), ((),)),)})
+        for at, kind in enumerate(kinds.split())
+    ]
+    assert [*wrong(listed).fixes.alike] == [str(at) for at in range(count)]
 
 
 def held_now(screen) -> float:
@@ -292,7 +317,8 @@ def test_the_next_spec_is_offered_where_the_first_is_worse_and_a_worse_change_is
     assert mend.label.replace("\\", "").startswith(
         "Use P(('fsdp', 'tensor'), None) for params/embed"
     )
-    assert figures(screen).startswith("Peak memory per device 2.0 → 1.5 GiB")
+    assert figures(screen).startswith("Estimated step 1 s ")
+    assert "Peak memory per device 2.0 → 1.5 GiB" in figures(screen)
     assert "Compared first: P(None, ('fsdp', 'tensor')), worse: peak memory" in captions(screen)
     (words,) = (each.help for each in screen.markdown if each.help and "Replicated" in each.value)
     assert "try P(('fsdp', 'tensor'), None)" in words.replace("\\", "")
@@ -480,7 +506,8 @@ def test_what_was_compared_before_is_shown_of_a_link_and_nothing_is_compared_ane
 
     monkeypatch.setattr(lab(), "what_if_known", known)
     screen.run()
-    assert figures(screen).startswith("Peak memory per device 2.0 → 1.5 GiB")
+    assert figures(screen).startswith("Estimated step 1 s ")
+    assert "Peak memory per device 2.0 → 1.5 GiB" in figures(screen)
     assert not lab()._partitioning._known
     (mend,) = (each for each in screen.button if each.key == "mend")
     assert mend.label.startswith("Use ")
@@ -500,21 +527,21 @@ def test_one_button_compiles_a_program_that_is_not_compiled_and_it_is_in_the_car
 
 
 @pytest.mark.usefixtures("partitions_anew")
-def test_the_first_fix_of_an_opened_step_leads_with_peak_and_step_before_and_after(screen):
+def test_the_first_fix_of_an_opened_step_leads_with_step_and_peak_before_and_after(screen):
     button(screen, "Try an example").click().run()
-    assert figures(screen) == "Peak memory per device … being compared", "the one quantity"
+    assert figures(screen) == "Estimated step … being compared", "the one quantity"
     first, second = (key for key, _ in lab()._partitioning._known)
     programs_ = {each.experiment.id: each for each in lab()._partitioning._known.values()}
     lab().what_if(programs_[first].experiment, programs_[second].experiment)
     screen.run()
     assert not screen.exception
     pattern = (
+        r"Estimated step ([\d.]+) → ([\d.]+) ms range (\d+) to (\d+) → (\d+) to (\d+) ms "
         r"Peak memory per device ([\d.]+) → ([\d.]+) GiB of 15.8 GiB HBM "
-        r"Estimated step ([\d.]+) → ([\d.]+) ms range (\d+) to (\d+) → (\d+) to (\d+) ms"
     )
     peak = re.match(pattern, figures(screen))
     assert peak, figures(screen)
-    before, after, was_s, now_s, *ends = map(float, peak.groups())
+    was_s, now_s, *ends, before, after = map(float, peak.groups())
     assert after < before and now_s < was_s
     assert ends[0] < was_s < ends[1] and ends[2] < now_s < ends[3]
     now, fixed = drawn_peaks(screen)
@@ -564,7 +591,7 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.query_params["run"] = run
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
-    assert "**step time**" in [each.value for each in test.markdown]
+    assert "**step time, not compared**" in [each.value for each in test.markdown]
     uses = [each.label for each in test.button if each.key == "mend"]
     assert uses == ["Compare and use its fix"], "which nobody compared"
     shown = [each.value for each in test.subheader]
@@ -596,7 +623,7 @@ def test_a_program_that_nobody_compiled_is_not_called_clean(data_folder):
     test.switch_page("pages/programs.py").run()
     assert "Nothing wrong in its arguments." in headline(test)
     assert any(
-        "Compile it to check 9 more, of its batch and its work" in e.value for e in test.caption
+        "Compile it to check 10 more, of its batch and its work" in e.value for e in test.caption
     )
 
 
@@ -817,16 +844,24 @@ def test_a_rectangle_is_named_by_what_tells_it_from_those_beside_it_and_keeps_it
     ]
     rows = treemap.chart(treemap.tiles(arrays_))["data"]["values"]
     narrow = [
-        treemap._lines(
-            treemap.Tile(f"state/{root}/layers/*/wo", tuple(arrays_), (0, 0, 0.09, 0.15)),
-            True,
-            False,
-        )
+        treemap._lines(tile, False, treemap._name(tile, True))
         for root in roots
+        for tile in [treemap.Tile(f"state/{root}/layers/*/wo", tuple(arrays_), (0, 0, 0.09, 0.15))]
     ]
     assert [lines[0] for lines in narrow] == ["params/wo", "m/wo", "v/wo"]
     assert all(lines[-1] == "48.0 MiB" for lines in narrow), "before the number of layers"
     assert len({row["label"].split("\n")[0] for row in rows}) == 3
+
+
+def test_a_leaf_has_one_name_under_every_argument():
+    wide, narrow = (0, 0, 0.4, 0.5), (0, 0, 0.08, 0.5)
+    places = {"params": narrow, "mom": wide, "nu": (0, 0, 0.01, 0.01)}
+    placed = [
+        treemap.Tile(f"{root}/layers/up", (held(f"{root}/layers/up", 8),), place)
+        for root, place in places.items()
+    ]
+    assert treemap._names_of(placed, {*places}) == ["up", "up", ""]
+    assert treemap._names_of(placed[1:], {*places}) == ["layers/up", ""]
 
 
 def test_an_axis_has_its_color_in_every_program():
@@ -951,7 +986,7 @@ def test_a_program_in_which_nothing_is_wrong_is_told_by_what_limits_its_step(dat
     lines = command._lines(program, of(0.006))
     assert f"Nothing wrong; {all_reduce}" in lines
     assert (
-        "None of 17 kinds of mistakes in " in lines[lines.index(f"Nothing wrong; {all_reduce}") + 1]
+        "None of 18 kinds of mistakes in " in lines[lines.index(f"Nothing wrong; {all_reduce}") + 1]
     )
 
 
@@ -974,8 +1009,8 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     assert headline(screen).count("Step time") == 0, "one card"
     told = [each.proto.body for each in screen.get("html") if 'class="five"' in each.proto.body]
     told = [" ".join(re.sub("<[^>]*>", " ", each).split()) for each in told]
-    first = "Peak memory per device 768.0 MiB of 15.8 GiB HBM Estimated step 10 ms"
-    assert [each for each in told if each.startswith(first)]
+    assert [each for each in told if each.startswith("Estimated step 10 ms")]
+    assert "Peak memory per device 768.0 MiB of 15.8 GiB HBM" in " ".join(told)
     assert "10 ms as scheduled; 4 ms if all communication" in captions(screen)
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
@@ -1003,8 +1038,8 @@ def test_a_program_without_a_fix_opens_with_its_step_peak_and_bytes(screen, monk
     answers[0] = WhatIf
     screen.run()
     assert not screen.exception
-    assert figures(screen).startswith("Peak memory per device 4.0 GiB of 15.8 GiB HBM Estimated")
-    assert "Estimated step 500 ms" in figures(screen)
+    assert figures(screen).startswith("Estimated step 500 ms")
+    assert "Peak memory per device 4.0 GiB of 15.8 GiB HBM" in figures(screen)
     drawn = " ".join(each.proto.body for each in screen.get("html"))
     assert "matrix products" in drawn and "60.0%" in drawn, "what takes it"
     assert "Nothing wrong in its arguments." in headline(screen)

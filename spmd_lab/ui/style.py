@@ -328,7 +328,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .split li b {{ font-weight: 600; color: light-dark(#1c2430, #e4e9f0); }}
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 [class*="st-key-how-sure"] {{ margin-top: -0.4rem; }}
-@media (min-width: 641px) {{  /* beside a long answer, not on a line of its own */
+@media (min-width: 1101px) {{  /* beside a long answer, not on a line of its own */
   [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):not(:has(> :nth-child(4))) {{ flex-wrap: nowrap; }}
   [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child {{ flex-shrink: 1; min-width: min(22rem, 100%); }}
   [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :not(:first-child) {{ flex-shrink: 0; }}

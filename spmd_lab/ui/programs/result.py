@@ -504,10 +504,12 @@ def _headline(wrong: Wrong) -> str:
     if not change or not change.raised:
         if limit := _limit(wrong):
             return f"{limit}."
-        first = _first(wrong.fixes.listed, wrong.compiled)
-        if wrong.fixes.is_no_gain:
-            return f"{first.removesuffix('.')}; its fix is {NO_GAIN}."
-        return first
+        fixes = wrong.fixes
+        first = _first(fixes.listed, wrong.compiled)
+        why = NO_GAIN if fixes.is_no_gain else ""
+        if fixes.listed and fixes.is_spent(fixes.listed[0]):
+            why = "worse"
+        return f"{first.removesuffix('.')}; its fix is {why}." if why else first
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
 

@@ -195,6 +195,15 @@ def test_a_fix_that_saves_no_time_and_no_peak_says_so(opened, now, is_gain):
     assert result._headline(of).endswith(f"its fix is {result.NO_GAIN}.") is not is_gain
 
 
+def test_the_headline_adds_that_every_fix_is_worse(opened):
+    _, first, _, wrong = opened
+    of = wrong([first.model_copy(update={"specs": ()})])
+    assert "worse" not in result._headline(of), "nothing was compared"
+    worse = {fix.key(first): [(dict(first.specs), None)]}
+    spent = replace(of, fixes=replace(of.fixes, worse=worse))
+    assert result._headline(spent).endswith("; its fix is worse.")
+
+
 def test_the_card_keeps_the_step_time_of_the_fixes_that_were_used(opened):
     experiment, _, twice, wrong = opened
     made = WhatIf(

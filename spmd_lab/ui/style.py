@@ -329,8 +329,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 [class*="st-key-how-sure"] {{ margin-top: -0.4rem; }}
 @media (min-width: 1101px) {{  /* beside a long answer, not on a line of its own */
-  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):not(:has(> :nth-child(4))) {{ flex-wrap: nowrap; }}
-  [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child {{ flex-shrink: 1; min-width: min(22rem, 100%); }}
+  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):has(> :first-child [data-testid="stHeading"]):not(:has(> :nth-child(4))) {{ flex-wrap: nowrap; }}
+  [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child:has([data-testid="stHeading"]) {{ flex-shrink: 1; min-width: min(22rem, 100%); }}
   [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :not(:first-child) {{ flex-shrink: 0; }}
 }}
 .why {{ --bar: 5rem; width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}

@@ -297,19 +297,22 @@ def _undo() -> None:
 
 
 def changed(before: Experiment) -> WhatIf | None:
-    """Returns what the last change does where it is worse, else what all changes do; None where they
-    are not partitioned. `before`: the program as it was opened.
+    """Returns what all changes do, but what the last one does where that or they are worse; None where
+    they are not partitioned. `before`: the program as it was opened.
     """
-    now, answer = state.experiment("programs"), None
-    for old in (state.before_change("programs"), before):
-        if old is None or old == now:
-            continue
-        with suppress(LabError):  # `what_if.draw` reports it
-            if as_viewer(lab().is_partitioned, old, now):
-                answer = as_viewer(lab().what_if, old, now)
-                if answer.raised:
-                    return answer
-    return answer
+    last, every = (_since(old) for old in (state.before_change("programs"), before))
+    if last and (last.raised or every is None or every.raised):
+        return last
+    return every
+
+
+def _since(old: Experiment | None) -> WhatIf | None:
+    """What the screen's program does beside an earlier one, where both are partitioned."""
+    now = state.experiment("programs")
+    with suppress(LabError):  # `what_if.draw` reports it
+        if old is not None and old != now and as_viewer(lab().is_partitioned, old, now):
+            return as_viewer(lab().what_if, old, now)
+    return None
 
 
 def told_costs(known: WhatIf | None) -> None:

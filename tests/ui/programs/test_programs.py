@@ -6,6 +6,7 @@ import re
 import time
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -1228,3 +1229,29 @@ def test_a_program_is_limited_by_the_same_words_on_each_screen(data_folder):
     assert limit in run_headline(found) and "compute-bound" not in run_headline(found)
     assert limit in clean_words(found.strategies["auto"])
     assert limit in history.came_out(found).judged[2]
+
+
+@pytest.mark.parametrize(
+    ("last", "every", "shown"),
+    [
+        ("less", "more", "less"),
+        ("more", "less", "more"),
+        ("less", "less", "every"),
+        ("", "more", "every"),
+    ],
+)
+def test_a_change_that_helps_is_not_called_worse_for_one_before_it(monkeypatch, last, every, shown):
+    """A mesh that costs 10 ms, then a fix that saves 2 of them."""
+    answers = {
+        name: SimpleNamespace(raised=("Estimated step",) * (kind == "more"))
+        for name, kind in (("last", last), ("every", every))
+        if kind
+    }
+    stand_in = SimpleNamespace(
+        is_partitioned=lambda old, now: old in answers, what_if=lambda old, now: answers[old]
+    )
+    monkeypatch.setattr(fix, "lab", lambda: stand_in)
+    monkeypatch.setattr(fix, "as_viewer", lambda ask, *of: ask(*of))
+    monkeypatch.setattr(fix.state, "before_change", lambda _: "last")
+    monkeypatch.setattr(fix.state, "experiment", lambda _: "now")
+    assert fix.changed("every") is answers["every" if shown == "every" else "last"]

@@ -95,8 +95,8 @@ _SENTENCES = {
     "calibrated": "Estimates by the calibration of {target}.",
     "guessed": "{target} is not calibrated: estimates are guesses until something is measured; "
     "`python -m spmd_core calibrate --target {target}`, or Collectives, measures its rates.",
-    "scaled": "Of {count:,} compiled or measured for {target} the middle one took {times:.2f} times its "
-    "formula's time ({least:.2f} to {most:.2f}): estimates are scaled by that.",
+    "scaled": "Of {count:,} compiled or measured for {target} the middle one took {times:,.2f} times its "
+    "formula's time ({least:,.2f} to {most:,.2f}): estimates are scaled by that.",
     "partitioned": "{count:,} candidates are estimated by their programs, partitioned without code.",
     "workers left out": "Left out of the cluster: {words}.",
     "measured again": "Measured twice, since the times spread: {count:,} of the shardings. Something "

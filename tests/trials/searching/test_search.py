@@ -71,7 +71,7 @@ def test_the_best_is_measured_proven_and_remembered(lab, store):
     assert [each.name for each in answer.ties] == list(answer.proof.comparison.tied)
     guessed, times = answer_json(answer)["notes"]
     assert guessed.startswith("cpu:8 is not calibrated: estimates are guesses")
-    assert times.startswith("Estimates for cpu:8 are ")
+    assert times.startswith("Of ")
     proven = [each for each in answer.found if each.study == answer.proof.run]
     assert {each.number for each in proven} == set(answer.proof.numbers)
     assert answer.proof.experiment.variants and lab.result(answer.proof.run).comparison

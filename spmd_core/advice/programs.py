@@ -342,8 +342,8 @@ def _crossed(each: Accident, fix: str) -> str:
     change = f"; shard it as {fix}, and partial sums are added instead" if fix else ""
     return (
         f"{each.path} is multiplied{at} with a value that is sharded over {_over(each.axes)} in the dim "
-        f"that is summed, and shards the result over it: {bytes_text(each.bytes)} a device and step "
-        f"are gathered{change}"
+        f"that is summed, and shards the result over it: at least {bytes_text(each.bytes)} a device and "
+        f"step are gathered{change}"
     )
 
 

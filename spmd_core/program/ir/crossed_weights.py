@@ -35,7 +35,7 @@ class _Use:
     summed: int
     returned: int
     times: int
-    operand: Instruction
+    operands: tuple[Instruction, Instruction]  # with the weight
     of: Computation
     product: Instruction
 
@@ -108,7 +108,8 @@ class _Uses(Flow[Numbers]):
         inside, outside = (
             math.prod(value.shape.dims[dim] for dim in dims) for dims in (summed, free)
         )
-        return _Use(weight, axes, inside, outside, self.times, operand, of, each)
+        both = (operand, value)
+        return _Use(weight, axes, inside, outside, self.times, both, of, each)
 
 
 def crossed_weights(
@@ -153,12 +154,13 @@ def crossed_weights(
 
 
 def _gathered(use: _Use, mesh: Mesh) -> int:
-    """Bytes that a device takes in of the operand in a step."""
-    sharding = sharding_of(use.operand, use.of, mesh)
-    sizes = dict(mesh)
-    parts = math.prod(sizes[axis] for dim in (sharding.spec if sharding else ()) for axis in dim)
-    along = math.prod(sizes[axis] for axis in use.axes)
-    return use.times * use.operand.shape.bytes // parts * (along - 1)
+    """Bytes that a device takes in of the operand in a step, or of the weight where that is less."""
+    sizes, taken = dict(mesh), list[int]()
+    for each in use.operands:
+        sharding = sharding_of(each, use.of, mesh)
+        parts = math.prod(sizes[a] for dim in (sharding.spec if sharding else ()) for a in dim)
+        taken.append(each.shape.bytes // parts)
+    return use.times * min(taken) * (math.prod(sizes[axis] for axis in use.axes) - 1)
 
 
 def _summed_over(weight: Instruction, entry: Computation, mesh: Mesh, use: _Use) -> Spec:

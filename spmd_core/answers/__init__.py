@@ -50,6 +50,7 @@ from spmd_core.answers.serving_sheet import (
     chosen_for,
     compiled_steps,
     copies_figure,
+    copies_words,
     engine_words,
     load_words,
     made_span,
@@ -64,6 +65,7 @@ from spmd_core.answers.serving_sheet import (
     serving_table,
     token_parts,
     waiting_rival,
+    waiting_table,
     why_not_served,
 )
 from spmd_core.answers.strategies import (
@@ -146,6 +148,7 @@ __all__ = [
     "compiled_steps",
     "context_headline",
     "copies_figure",
+    "copies_words",
     "devices_text",
     "devices_words",
     "differing",
@@ -204,6 +207,7 @@ __all__ = [
     "tried_words",
     "unpriced_words",
     "waiting_rival",
+    "waiting_table",
     "way_words",
     "ways_headline",
     "ways_json",

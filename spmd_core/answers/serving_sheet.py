@@ -104,9 +104,30 @@ def waiting_rival(answer: ServingAnswer) -> ServingRow | None:
     best, question = answer.best, answer.question
     if best is None or within_words(question) or question.load.rate:
         return None
+    return max(_more_while_waiting(answer, best), key=lambda row: row.per_chip, default=None)
+
+
+def _more_while_waiting(answer: ServingAnswer, best: ServingRow) -> list[ServingRow]:
+    """Returns the rows that make more tokens per chip than the best while requests wait."""
     more = [row for row in answer.rows if row.per_chip > _BEATS * best.per_chip]
-    waiting = [row for row in more if row.served and row.served.waiting]
-    return max(waiting, key=lambda row: row.per_chip, default=None)
+    return [row for row in more if row.served and row.served.waiting]
+
+
+def waiting_table(answer: ServingAnswer) -> Table | None:
+    """Returns the best row, then those that make more tokens per chip the longer requests wait for
+    their first token; None where `waiting_rival` is None.
+    """
+    best = answer.best
+    if best is None or waiting_rival(answer) is None:
+        return None
+    rows = [_Marked("", best)]
+    first = {id(row): row.served.ttft_s for row in answer.rows if row.served}
+    for row in sorted(_more_while_waiting(answer, best), key=lambda row: first[id(row)]):
+        if row.per_chip > _BEATS * rows[-1].row.per_chip:
+            rows.append(_Marked(f"{row.per_chip / best.per_chip - 1:+.0%}", row))
+    on = "On" if len({each.row.plan.target for each in rows}) > 1 else ""
+    names = {on, "Mesh", "Tokens/s per chip", "Time per token", "First token, mean", "Wait"}
+    return Sheet(tuple(each for each in _ROWS.columns if each.title in names)).table(rows, "screen")
 
 
 def beside_words(answer: ServingAnswer) -> str:
@@ -354,6 +375,18 @@ def copies_figure(plan: ServedPlan) -> Figure:
     return Figure("Weights", over, f"{numbered(plan.replicas, 'copy')}")
 
 
+def copies_words(answer: ServingAnswer) -> str:
+    """Returns how meshes of several copies of the weights read, in a sentence; "" of none."""
+    copied = next((row for row in answer.rows if row.served and row.plan.replicas > 1), None)
+    if copied is None:
+        return ""
+    plan = copied.plan
+    each = (
+        f"{plan.replicas} copies of the weights, each sharded over {numbered(plan.devices, 'chip')}"
+    )
+    return f"{served_mesh(copied)}: {each}. data=… shards one copy over data too."
+
+
 def served_output(row: ServingRow) -> str:
     """Returns the output tokens of a chip, and with a price what a million of them cost."""
     cost, made = row.per_million(), f"{number_text(row.per_chip)} tokens/s per chip"
@@ -416,7 +449,7 @@ _ROWS: Sheet[_Marked] = Sheet(
         text("Mesh", lambda each: ", ".join(filter(None, (served_mesh(each.row), each.mark)))),
         text("Limits", lambda each: limits_kept(each.row)),
         seconds("Time per token", lambda each: each.row.served and each.row.served.tpot_s),
-        seconds("First token", lambda each: each.row.served and each.row.served.ttft_s),
+        seconds("First token, mean", lambda each: each.row.served and each.row.served.ttft_s),
         seconds("p99", lambda each: each.row.served and each.row.served.ttft_p99_s),
         number("Tokens/s per chip", lambda each: each.row.per_chip or None),
         Column("$ a million", lambda each: each.row.per_million(), money_text),

@@ -1,6 +1,7 @@
 """Shardings at rising concurrency, and the frontier of their points."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -8,6 +9,7 @@ from spmd_core.answers import (
     beaten_words,
     beside_words,
     better_point,
+    copies_words,
     enough_chips,
     enough_words,
     made_span,
@@ -17,6 +19,7 @@ from spmd_core.answers import (
     serving_rivals,
     serving_sure,
     waiting_rival,
+    waiting_table,
 )
 from spmd_core.base import number_text, seconds_text
 from spmd_core.search import (
@@ -260,6 +263,39 @@ def test_a_row_that_makes_more_while_requests_wait_stands_beside_one_that_holds_
         )
     else:
         assert beside_words(answer) == ""
+
+
+@pytest.mark.parametrize(
+    ("chips", "concurrency"), [("v6e:8", "256"), ("v6e:..16", "256"), ("v6e:8", "64"), ("v6e:4", "200")]
+)  # fmt: skip
+def test_each_row_that_waits_less_for_fewer_tokens_is_beside_the_best(chips, concurrency):
+    answer = answer_to(chips=chips, concurrency=concurrency)
+    table, lead = waiting_table(answer), answer.lead
+    assert (table is None) is (waiting_rival(answer) is None)
+    if table is None:
+        return
+    cells = [table.column(name) for name in ("Tokens/s per chip", "First token, mean", "Wait")]
+    rows = [tuple(cell.value for cell in row) for row in zip(*cells, strict=True)]
+    assert rows[0] == (lead.per_chip, lead.served.ttft_s, 0)
+    assert all(one < other for one, other in pairwise(rows))  # more tokens for a longer wait
+    others = [(row.per_chip, row.served.ttft_s) for row in answer.rows if row.served]
+    for made, first in others:  # each other row makes no more than one that waits as little
+        kept = [each for each in rows if each[1] <= first]
+        assert not kept or made <= 1.01 * max(each[0] for each in kept)
+    more = f"{waiting_rival(answer).per_chip / lead.per_chip - 1:+.0%}"
+    assert table.column("Mesh")[-1].text.endswith(f", {more}")
+
+
+@pytest.mark.parametrize("chips", ["v6e:8", "v6e:..16", "v6e:4"])
+def test_meshes_of_several_copies_are_explained(chips):
+    answer = answer_to(chips=chips)
+    copied = [row.plan for row in answer.rows if row.served and row.plan.replicas > 1]
+    words = copies_words(answer)
+    assert bool(words) is bool(copied)
+    assert not words or (
+        words.startswith(tuple(f"{each.replicas} × " for each in copied))
+        and any(f"{each.replicas} copies" in words for each in copied)
+    )
 
 
 def test_a_limit_or_a_rate_has_none_beside_it_that_lets_requests_wait():

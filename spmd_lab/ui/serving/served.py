@@ -16,6 +16,7 @@ from spmd_core.answers import (
     chosen_for,
     compiled_steps,
     copies_figure,
+    copies_words,
     engine_words,
     enough_chips,
     enough_words,
@@ -30,7 +31,7 @@ from spmd_core.answers import (
     serving_sure,
     serving_table,
     token_parts,
-    waiting_rival,
+    waiting_table,
     why_not_served,
 )
 from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text, span_text
@@ -227,9 +228,8 @@ def _headline(answer: ServingAnswer) -> None:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
         if unsure := not_settled_words(len(serving_rivals(answer))):
             st.badge(plain(unsure), color="orange")
-    if waiting_rival(answer):  # as large as the answer, which makes less
-        st.subheader(plain(beside_words(answer)), anchor=False)
-    elif cost := beside_words(answer):
+    waiting = waiting_table(answer)
+    if not waiting and (cost := beside_words(answer)):
         st.markdown(plain(cost))
     with cards.how_sure(badges):
         _points_of((*serving_sure(answer), *serving_assumptions(lead)))
@@ -251,6 +251,9 @@ def _headline(answer: ServingAnswer) -> None:
         ],
         [*_of(answer, lead), Figure("Slice", chips.more)],
     )
+    if waiting:
+        st.markdown("**More tokens per chip while requests wait**")
+        run_answer.draw_filled(waiting)
     st.html(shares.token_bar(token_parts(served)))
     st.html(shares.memory_bar(held, room, when=""))
 
@@ -305,6 +308,8 @@ def _details(answer: ServingAnswer) -> None:
         _loads(answer)
     with st.expander("Each mesh", key="serving-meshes"):
         run_answer.draw_filled(serving_table(answer, _ROWS))
+        if copies := copies_words(answer):
+            st.caption(plain(copies))
     if answer.by_load:
         with st.expander("Each load", key="serving-loads"):
             run_answer.draw_filled(SERVING_LOADS.table(answer.by_load, "screen"))

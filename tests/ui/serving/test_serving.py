@@ -8,7 +8,6 @@ import pytest
 
 from spmd_core.answers import (
     beaten_words,
-    beside_words,
     better_point,
     compiled_steps,
     engine_words,
@@ -20,6 +19,7 @@ from spmd_core.answers import (
     serving_assumptions,
     serving_headline,
     serving_table,
+    waiting_table,
 )
 from spmd_core.base import bytes_text, number_text, seconds_text, span_text
 from spmd_core.reports import html_text, search_document
@@ -423,11 +423,16 @@ def test_where_nothing_holds_the_weights_a_press_serves_on_chips_that_do(data_fo
     )
 
 
-def test_what_makes_more_than_the_answer_is_as_large_as_the_answer(data_folder):
-    asked = {"model": "qwen3-32b", "chips": "v6e:8", "concurrency": "256"}
-    screen, beside = opened("predict", show="serving", **asked), beside_words(answer(**asked))
-    assert beside and "where all 256 run" in headline(screen)
-    assert plain(beside) in [plain(each.value) for each in screen.subheader]
+@pytest.mark.parametrize("chips", ["v6e:8", "v6e:..16"])
+def test_what_makes_more_while_requests_wait_is_a_table_of_the_card(data_folder, chips):
+    asked = {"model": "qwen3-32b", "chips": chips, "concurrency": "256"}
+    screen, table = opened("predict", show="serving", **asked), waiting_table(answer(**asked))
+    assert (table is not None) is ("where all 256 run" in headline(screen))
+    shown = [
+        [plain(text).replace("\u00a0", " ") for text in each.value.to_numpy().ravel()]
+        for each in screen.table
+    ]
+    assert table is None or [cell.text for row in table.rows for cell in row] in shown
 
 
 def _bar(body):

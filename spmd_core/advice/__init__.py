@@ -42,6 +42,7 @@ from spmd_core.advice.programs import (
     held_spec,
     program_headline,
     program_of,
+    run_findings,
     step_arrays,
 )
 from spmd_core.advice.remedies import (
@@ -104,6 +105,7 @@ __all__ = [
     "removal_parts",
     "removal_words",
     "results_beside",
+    "run_findings",
     "saved_bytes",
     "specs_words",
     "step_arrays",

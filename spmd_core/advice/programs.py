@@ -17,7 +17,14 @@ from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text,
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
 from spmd_core.fields import Spec
-from spmd_core.results import CompiledStep, StepArray, StepCollective, StepFinding, StrategyResult
+from spmd_core.results import (
+    CompiledStep,
+    Result,
+    StepArray,
+    StepCollective,
+    StepFinding,
+    StrategyResult,
+)
 from spmd_core.terms import listed
 from spmd_core.words import named_words, own_words
 from spmd_core.workloads import (
@@ -198,6 +205,12 @@ def program_of(experiment: Experiment) -> Program | None:
     with suppress(RequestError):
         return experiment.exported
     return None
+
+
+def run_findings(result: Result) -> list[StepFinding]:
+    """Returns the findings of the exported program of a run, the costliest first; none of others."""
+    program = program_of(result.experiment)
+    return all_findings(program, result.strategies.get("auto")) if program else []
 
 
 def compiled_findings(

@@ -34,7 +34,7 @@ from spmd_core.sweeps import SizePoint, Sweep, SweepRow, TrainingCost
 from spmd_core.terms import StepCost, money_text, title
 from spmd_core.words import (
     apart_words,
-    bound_words,
+    bound_cell,
     days_text,
     even_words,
     mark_of,
@@ -237,7 +237,7 @@ def _costs(price: Price) -> tuple[Column[SweepRow], ...]:
 
 _BOUND: Column[SweepRow] = text(
     "Bound by",
-    lambda row: bound_words(row.numbers.shares_s) if row.numbers.step_s else None,
+    lambda row: bound_cell(row.numbers.shares_s) if row.numbers.step_s else None,
     *_WIDE,
 )
 SIZES = Sheet[SizePoint](

@@ -3,7 +3,6 @@ attention over `context`, JSON.
 """
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from spmd_core.base import (
 )
 from spmd_core.facts import MAY_TAKE_LONGER, Prediction
 from spmd_core.machine import Topology
-from spmd_core.plan import EXPERTS_COMPARED, Plan, option_words, remat_words
+from spmd_core.plan import EXPERTS_COMPARED, Plan, batch_shards, option_words, remat_words
 from spmd_core.sheets import NONE, Cell, Column, Sheet, Table, count, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
@@ -39,7 +38,8 @@ from spmd_core.words import (
     ABOUT_EVEN,
     RANGE,
     apart_words,
-    bound_by,
+    bound_cell,
+    bound_parts,
     days_text,
     deadline_text,
     even_words,
@@ -73,10 +73,9 @@ def five_figures(
     """Returns chips, mesh, step, days, dollars where there is a price, and what binds, of a plan that is
     estimated or compiled.
     """
-    topology, bound = plan.topology, bound_by(step).removeprefix("largest share ")
-    value, _, share = bound.partition(" (")
+    topology, (value, share) = plan.topology, bound_parts(step.shares_by_axis)
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
-    binds = f"{share.removesuffix(')')} of the step" if share else causal
+    binds = f"{share} of the step" if share else causal
     days = between(days_text(run.days.low), days_text(run.days.high)) if run else ""
     span = f"{days}, {run.chip_hours:,.0f} chip-hours" if run else ""
     hourly = f"{_money_span(run)}at {money_text(price)} a chip-hour"
@@ -90,7 +89,7 @@ def five_figures(
         Figure("Step", seconds_text(time.estimate) if time else NONE, ends),
         Figure("Time", days_text(run.days.estimate) if run else NONE, span),
         *dollars,
-        Figure("Bound by", value.removesuffix("-bound"), binds),
+        Figure("Bound by", value, binds),
     )
 
 
@@ -324,16 +323,10 @@ def tried_words(answer: TrainingAnswer) -> str:
 
 
 def batch_figure(plan: Plan) -> Figure:
-    """Returns the sequences of a step that a device has; of less than one, over how many devices each
-    is.
-    """
-    sequences, title = plan.batch_per_device, "Batch per device"
-    if sequences >= 1:
-        return Figure(title, f"{sequences:g} × {plan.sequence:,}", "sequences × tokens")
-    share, topology = Fraction(sequences).limit_denominator(2**20), plan.topology
-    what = "chip" if topology.devices == topology.chips else "device"
-    over = f"{numbered(share.numerator, 'sequence')} per {numbered(share.denominator, what)}"
-    return Figure("Batch", over, f"{plan.sequence:,} tokens each")
+    """Returns the sequences of a step that a device has, and of each so many tokens; of how many."""
+    held = plan.batch // batch_shards(plan), plan.sequence // plan.length_shards
+    every = f"of {plan.batch:,} × {plan.sequence:,} sequences × tokens"
+    return Figure("Batch per device", "{:,} × {:,}".format(*held), every)
 
 
 def even_mark(answer: TrainingAnswer) -> str:
@@ -452,7 +445,12 @@ _OF_PLAN: tuple[Column[_Marked], ...] = (
         lambda row: mesh_text(row.row.plan.mesh, " ") if row.row.plan and row.row.run else None,
     ),
     text("Remat", lambda row: plan_policy(row.row.plan) if row.row.run and row.row.plan else None),
-    text("Bound by", lambda row: bound_by(row.row.step) if row.row.step and row.row.run else None),
+    text(
+        "Bound by",
+        lambda row: (
+            bound_cell(row.row.step.shares_by_axis) if row.row.step and row.row.run else None
+        ),
+    ),
     Column(
         "Causal MFU",
         lambda row: row.row.step.mfu_causal if row.row.step and row.row.run else None,

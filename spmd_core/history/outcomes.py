@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spmd_core.advice import all_findings, program_of
+from spmd_core.advice import program_of, run_findings
 from spmd_core.base import bytes_text, numbered, seconds_text, span_text
 from spmd_core.experiment import Experiment, layout_of
 from spmd_core.history.cells import fastest_words
@@ -95,7 +95,7 @@ def _predicted_verdict(facts: Result) -> Judged | None:
     if first is not None and not first.fits:
         return None
     program = program_of(facts.experiment)
-    if program and (count := len(all_findings(program, facts.strategies.get("auto")))):
+    if count := len(run_findings(facts)):
         return "wrong", numbered(count, "finding"), "fits" if first else ""
     is_timed = any(facts.medians_s.values())
     if others and not is_timed and (predicted := short_predicted(facts)):

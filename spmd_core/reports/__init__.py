@@ -31,7 +31,7 @@ from spmd_core.reports.comparison_document import (
 from spmd_core.reports.document import Document, Heading, Paragraph, csv_of, json_of, marked
 from spmd_core.reports.html import html_text
 from spmd_core.reports.markdown import markdown_text, plain_text, table_markdown, table_text
-from spmd_core.reports.run_document import report_document, run_title
+from spmd_core.reports.run_document import findings_points, report_document, run_title
 from spmd_core.reports.search_document import (
     ComparedSearches,
     compare_searches,
@@ -66,6 +66,7 @@ __all__ = [
     "comparison_json",
     "csv_of",
     "exposed_words",
+    "findings_points",
     "html_text",
     "json_of",
     "markdown_text",

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 
+from spmd_core.advice import run_findings
 from spmd_core.answers import (
     CEILING_ROWS,
     collectives_table,
@@ -46,6 +47,7 @@ from spmd_core.terms import (
 from spmd_core.words import caveats, evidence_words, failures, headline_parts, kept_words
 
 _MOST_BARS = 40
+_MOST_FINDINGS = 3
 Texts = Mapping[str, Mapping[str, str]]  # of a run: by strategy and name
 
 
@@ -66,6 +68,15 @@ def report_document(
     return Document(first.title, tuple(blocks))
 
 
+def findings_points(result: Result) -> list[str]:
+    """Returns the findings of the program of a run as sentences, the costliest first; of many the first
+    three, and how many more there are.
+    """
+    sentences = [capital(each.sentence) for each in run_findings(result)]
+    more = len(sentences) - _MOST_FINDINGS
+    return sentences[:_MOST_FINDINGS] + [f"{numbered(more, 'more finding')}."] * (more > 0)
+
+
 def run_title(subject: Subject) -> str:
     """The name of a run, else its experiment."""
     return subject.summary.labels.name or experiment_words(subject.summary.experiment)
@@ -84,6 +95,8 @@ def run_blocks(subject: Subject, texts: Texts) -> list[Block]:
         return [*blocks, Paragraph("The run left no result."), *_made_of(subject)]
     moved = reported_table(collectives_table(result, programs=subject.programs))
     communication = [Heading("Collectives", 3), moved] if moved.rows else []
+    if points := findings_points(result):
+        blocks += [Heading("What is wrong", 3), *(Paragraph(f"• {each}") for each in points)]
     blocks += [*_times(result), *communication, *_remarks(result)]
     for strategy, named in texts.items():
         blocks += [

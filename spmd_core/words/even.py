@@ -2,7 +2,7 @@
 
 ABOUT_EVEN, CANNOT_TELL = "about even", "cannot tell"
 # Estimates further apart than this are not alike, though intervals that meet leave their order open
-_MOST_ALIKE = 1.25
+_MOST_ALIKE = 1.1
 
 
 def mark_of(one: float, other: float) -> str:

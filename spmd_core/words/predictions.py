@@ -247,6 +247,22 @@ def bound_words(shares: Mapping[str, float], share: bool = True) -> str:
     return f"largest share {words}" + (f" ({resources[most] / total:.0%})" if share else "")
 
 
+def bound_parts(shares: Mapping[str, float]) -> tuple[str, str]:
+    """Returns what bounds a program, for a heading `Bound by`, and its share of the step; "" for
+    that of a resource that takes over half.
+
+    >>> bound_parts({"matmul": 3.0, "memory": 1.0}), bound_parts({"matmul": 5.0, "memory": 5.0})
+    (('compute', ''), ('matrix products', '50%'))
+    """
+    words, _, share = bound_words(shares).removeprefix("largest share ").partition(" (")
+    return words.removesuffix("-bound").removeprefix("bound by "), share.removesuffix(")")
+
+
+def bound_cell(shares: Mapping[str, float]) -> str:
+    """Returns `bound_parts` as the cell of a table."""
+    return " ".join(filter(None, bound_parts(shares)))
+
+
 def bound_by(prediction: Prediction, share: bool = True) -> str:
     """Returns `bound_words` of a prediction, whose parts are those of its bar."""
     return bound_words(prediction.shares_by_axis, share)

@@ -6,7 +6,7 @@ from contextlib import suppress
 import streamlit as st
 
 from spmd_core.base import RequestError
-from spmd_core.terms import read_price, read_prices_by_kind
+from spmd_core.terms import chip_title, read_price, read_prices_by_kind
 from spmd_lab.ui import state
 from spmd_lab.ui.choices import Linked
 from spmd_lab.ui.markdown import plain
@@ -61,12 +61,13 @@ def field(kind: str = "") -> None:
     key = state.key(_LINKED.screen, PRICE)
     if from_query():
         st.session_state[key] = _LINKED.now()
+    alone = f"4.20 is that of {chip_title(kind)}" if kind else "4.20 is that of every chip"
     text = st.text_input(
         "Price per chip-hour ($)",
         key=state.seed(key, _LINKED.now()),
         max_chars=_LONGEST,
         placeholder=f"4.20 or {kind or 'v5p'}=4.20",
-        help="Turns chip-hours into dollars. It stays with the link.",
+        help=f"Turns chip-hours into dollars. {alone}. Commas for several: v5p=4.20,v6e=2.70.",
         on_change=_name_kind if kind else None,
         args=(key, kind),
     )

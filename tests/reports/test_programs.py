@@ -6,16 +6,29 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from bench.exported import written
 from bench.values import result, strategy
+from spmd_core.advice import run_findings
 from spmd_core.answers import ProgramRow, programs_table, programs_words
+from spmd_core.base import capital, numbered
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import difference_rows
 from spmd_core.lab import Lab
-from spmd_core.reports import Subject, compare_runs, comparison_json, plain_text
+from spmd_core.reports import (
+    Subject,
+    compare_runs,
+    comparison_json,
+    findings_points,
+    plain_text,
+    report_document,
+    run_document,
+)
 from spmd_core.reports.comparison import is_program
 from spmd_core.reports.comparison_document import comparison_document
 from spmd_core.results import StrategyResult
 from spmd_core.terms import dtype_words
 from spmd_core.workloads import programs
+from spmd_lab.ui.markdown import plain
+from tests.example_program import FILE as EXAMPLE
+from tests.ui import opened
 from tests.ui.predictions import store
 
 pytestmark = pytest.mark.usefixtures("read_here")
@@ -153,3 +166,39 @@ def test_another_version_of_an_own_function_is_named(tmp_path, monkeypatch):
     assert said.startswith("B runs another version (“mine”, version ")
     assert said.endswith(" of its file) than A, alike in all that is known of both.")
     assert rows[0].flops == 8 * 2 * 8 * 16 * 32
+
+
+@pytest.fixture
+def wrong(data_folder):
+    """A run of the example program, whose author replicated what is to be sharded."""
+    program = programs.take(EXAMPLE.read_bytes())
+    spec = {"workload": "program_file", "program": program.program, "target": "cpu:8"}
+    experiment = parse_experiment(spec | {"mesh": dict(program.mesh)})
+    store(data_folder, result({"auto": measured(2, 2**20)}, run=ONE, experiment=experiment))
+    lab = Lab.open(data_folder, serve=False)
+    return lab, Subject(lab.history(runs=[ONE])[0], lab.result(ONE))
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_report_of_a_program_begins_with_what_is_wrong_with_it(wrong, monkeypatch, most):
+    monkeypatch.setattr(run_document, "_MOST_FINDINGS", most)
+    _, subject = wrong
+    sentences = [capital(each.sentence) for each in run_findings(subject.result)]
+    text = " ".join(plain_text(report_document([subject])).split())
+    more = len(sentences) - most
+    assert len(sentences) == 3 and "What is wrong" in text
+    assert [each in text for each in sentences] == [True] * most + [False] * more
+    assert (f"{numbered(more, 'more finding')}." in text) is bool(more)
+    assert text.index(sentences[0]) < text.index("Collectives")
+
+
+def test_a_page_of_a_program_has_what_is_wrong_with_it(wrong):
+    lab, subject = wrong
+    page = lab.collections.add_runs(lab.collections.create("Week 47").id, ONE)
+    screen = opened("notebook", collection=page.id)
+    shown = "\n".join(each.value for each in screen.markdown)
+    assert all(f"- {plain(each)}" in shown for each in findings_points(subject.result))
+
+
+def test_nothing_is_wrong_with_what_is_no_program():
+    assert findings_points(result({"auto": strategy(1e-5)})) == []

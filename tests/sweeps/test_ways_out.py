@@ -78,11 +78,14 @@ def test_the_headline_of_ways_out_says_what_a_plan_gives_up():
 @pytest.mark.parametrize(
     ("target", "mesh", "batch", "shown"),
     [
-        ("tpu:v5e:4x8", {"fsdp": 8, "tensor": 4}, 0.25, "1 sequence per 4 chips"),
-        ("tpu:tpu7x:2x2x4", {"fsdp": 16, "tensor": 2}, 0.5, "1 sequence per 2 devices"),
-        ("tpu:v5e:4x8", {"fsdp": 32}, 2, "2 × 8,192"),
+        ("tpu:v5e:4x8", {"fsdp": 8, "tensor": 4}, 0.25, "1 × 8,192 of 8"),
+        ("tpu:tpu7x:2x2x4", {"fsdp": 16, "tensor": 2}, 0.5, "1 × 8,192 of 16"),
+        ("tpu:v5e:4x8", {"fsdp": 32}, 2, "2 × 8,192 of 64"),
+        ("tpu:v5e:4x8", {"fsdp": 16, "sequence": 2}, 8, "16 × 4,096 of 256"),
+        ("tpu:v5e:4x8", {"data": 2, "fsdp": 2, "sequence": 8}, 0.125, "1 × 1,024 of 4"),
     ],
 )
-def test_a_batch_of_less_than_a_sequence_is_in_chips(target, mesh, batch, shown):
+def test_a_device_has_its_shard_of_the_batch_and_of_each_sequence(target, mesh, batch, shown):
     plan = parse_plan({**ASKED.form, "target": target, "mesh": mesh, "batch_per_device": batch})
-    assert batch_figure(plan).value == shown
+    figure = batch_figure(plan)
+    assert f"{figure.value} {figure.more}".startswith(f"{shown} × 8,192 ")

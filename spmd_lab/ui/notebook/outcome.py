@@ -19,6 +19,7 @@ from spmd_core.reports import (
     Subject,
     answered,
     exposed_words,
+    findings_points,
     run_title,
     verdict_sentences,
 )
@@ -52,6 +53,8 @@ def draw(run: RunSummary, result: Result | None) -> None:
     st.markdown(f"**{colors.sentence(answer or outcome_words(run), run.experiment)}**")
     if result and (noise := noise_words(result)):
         st.caption(f":orange[{colors.sentence(noise, run.experiment)}.]")
+    if result and (points := findings_points(result)):
+        st.markdown("\n".join(f"- {plain(each)}" for each in points))
     reasons(run, result)
 
 

@@ -48,7 +48,7 @@ from spmd_core.sweeps import (
 from spmd_core.terms import chip_title, experiment_words, money_text
 from spmd_core.time import estimate_step
 from spmd_core.words import (
-    bound_by,
+    bound_cell,
     days_text,
     deadline_text,
     fact_words,
@@ -220,7 +220,7 @@ def known_by(plan: Plan, compiled: Prediction) -> None:
         ],
         "Days": [three_digits(run.days.estimate) if run else "–" for run in runs],
         "Dollars": [money_text(run.money if run else None) for run in runs],
-        "Bound by": [bound_by(step) for step in rows.values()],
+        "Bound by": [bound_cell(step.shares_by_axis) for step in rows.values()],
         "Causal MFU": [f"{s.mfu_causal:.1%}" if s.mfu_causal else "–" for s in rows.values()],
         "Memory": [bytes_text(step.memory_bytes.peak) for step in rows.values()],
     }

@@ -615,7 +615,9 @@ def test_a_first_visit_answers_in_five_figures_of_a_model_that_people_know(data_
     question = search_link.decode(parse_qs(best.query_string)["search"][0])
     assert (question.global_batch, question.sequence) == (plan.batch, plan.sequence)
     assert (question.model, question.chips) == (plan.model, ("v5e:16x16",))
-    batch = f"{plan.batch_per_device:g} × {plan.sequence:,} | sequences × tokens"
+    shards = plan.axis_sizes["data"] * plan.axis_sizes["fsdp"]
+    each = f"{plan.batch // shards} × {plan.sequence:,}"
+    batch = f"{each} | of {plan.batch} × {plan.sequence:,} sequences × tokens"
     assert shown["Batch per device"] == batch and f"{plan.tokens:,} tokens" in shown["Step"]
     assert adds_up(screen), "every part of the bar is named"
     assert shown["For 1T tokens"].startswith(f"{run.days.estimate:.3g} days")

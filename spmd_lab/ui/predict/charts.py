@@ -100,7 +100,7 @@ def training_chart(answer: TrainingAnswer) -> Spec:
     named = [row for row in rows if row["mark"] in (_BEST, ABOUT_EVEN)]
     is_priced = len(priced) > 1 and all(row in priced for row in named)
     if not is_priced:  # one price alone has no front
-        rows = [row | {"mark": _OTHER} if row["mark"] == _FRONT_DOT else row for row in rows]
+        rows = [{**row, "mark": _OTHER} if row["mark"] == _FRONT_DOT else row for row in rows]
     drawn = {row["mark"] for row in (priced if is_priced else rows)}
     marks = [mark for mark in _MARKS if mark in drawn]
     color = category("mark", marks, colors=[_MARKS[mark] for mark in marks])

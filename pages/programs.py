@@ -44,7 +44,7 @@ if program is None:
 
 with st.sidebar:
     changed = fields.program_fields(program)
-experiment, refusal = state.edit("programs", changed, result.RUN)
+experiment, refusal = state.edit("programs", changed, result.RUN, constrain.note)
 program = experiment.exported or program
 run = live.joined("programs", experiment) or result.stored(experiment)
 at_work = live.is_at_work(run)
@@ -96,4 +96,4 @@ links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds
     with changes:
-        what_if.so_far("programs", before, experiment, wrong.titles)
+        what_if.so_far("programs", before, experiment, wrong.told)

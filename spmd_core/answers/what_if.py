@@ -1,7 +1,7 @@
 """The collectives that a change of shardings adds to a program and removes, without a full compile."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, prod
@@ -194,6 +194,12 @@ class WhatIf:
         return min(_ratio(self._times), _ratio(peaks)) >= 1 - WITHIN
 
     @property
+    def slower(self) -> str:
+        """Returns by how much the step is longer; "" where it is within 2%, and not estimated."""
+        ratio = _ratio(self._times) if self.is_timed else 1.0
+        return f"{ratio - 1:.0%} slower" if ratio > 1 + WITHIN else ""
+
+    @property
     def _times(self) -> tuple[float, ...]:
         return tuple(each.predicted_s.estimate for each in self.programs if each.predicted_s)
 
@@ -217,6 +223,14 @@ class WhatIf:
             if _ratio(each) > 1 + WITHIN and "→" in values[title]
         ]
         return "; ".join(f"{small(title)} {values[title]}" for title in risen)
+
+    def moved(self, shown: Collection[str] = ()) -> str:
+        """Returns the quantities that change, before and after; `shown`: titles to leave out."""
+        return "; ".join(
+            f"{small(each.title)} {each.value}"
+            for each in self.figures[:-1]
+            if "→" in each.value and each.title not in shown
+        )
 
     @property
     def verdict(self) -> str:

@@ -5,7 +5,7 @@ fields hold now, as the JSON form of an experiment, valid or not, so that a bad 
 Widgets are seeded from the draft.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,13 +112,18 @@ def draft(screen: str) -> Form:
     return st.session_state[key]
 
 
-def edit(screen: str, changed: Form, press: str = "") -> tuple[Experiment, str | None]:
+def edit(
+    screen: str,
+    changed: Form,
+    press: str = "",
+    note: Callable[[Experiment, Experiment], None] | None = None,
+) -> tuple[Experiment, str | None]:
     """Take the fields as they are now: the last valid experiment, and a sentence where the fields
     describe none.
 
     A valid change forgets the run that the screen showed: its result answers another question. It
     draws the screen again where folds are named by the fields in them, unless its button `press` was
-    pressed, which would be lost.
+    pressed, which would be lost. `note` is called with the experiments before and after a change.
     """
     before = experiment(screen)
     moved = changed != draft(screen)
@@ -136,6 +141,8 @@ def edit(screen: str, changed: Form, press: str = "") -> tuple[Experiment, str |
         if (shown := run(screen)) is not None:
             set_aside(screen, "edited", shown)
         set_run(screen, None)
+        if note:
+            note(before, after)
     if moved and press and noticed is None and not st.session_state.get(press):
         st.rerun()
     return after, None
@@ -153,9 +160,19 @@ def replace(screen: str, new: Experiment, at: int = 0) -> None:
     replace_draft(screen, new.members[at].experiment.to_json())
 
 
-def note_change(screen: str, before: Experiment, after: Experiment, beside: object = None) -> None:
-    """Keep a change of the screen's experiment, and what changed beside it, for `undo`."""
+def note_change(
+    screen: str,
+    before: Experiment,
+    after: Experiment,
+    beside: object = None,
+    goes_on: Callable[[Experiment, Experiment], bool] = lambda first, last: False,
+) -> None:
+    """Keep a change of the screen's experiment, and what changed beside it, for `undo`; one with the
+    last change where that `goes_on` from the experiment before it to `after`.
+    """
     kept = aside(screen, "changes") or ()
+    if kept and kept[-1][1] == before and goes_on(kept[-1][0], before) and goes_on(before, after):
+        before, kept = kept[-1][0], kept[:-1]
     set_aside(screen, "changes", (*kept, (before, after, beside))[-_UNDONE:])
 
 

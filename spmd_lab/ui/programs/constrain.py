@@ -42,23 +42,32 @@ def give(specs: Mapping[str, object]) -> None:
     """Gives the screen's program these specs, in front of its own."""
     before = state.experiment("programs")
     if shell.done(lambda: _replace(changed(specs))):
-        _note(before)
+        _changed_from(before)
 
 
 def put(after: Experiment) -> None:
     """Shows the screen a changed experiment of its program."""
     before = state.experiment("programs")
     _replace(after)
-    _note(before)
+    _changed_from(before)
 
 
-def _note(before: Experiment) -> None:
-    """Keeps a change of the screen's program for `undo`, and draws the screen again."""
-    after = state.experiment("programs")
-    state.note_change("programs", before, after)
+def _changed_from(before: Experiment) -> None:
+    note(before, state.experiment("programs"))
     state.note_act("programs")
-    state.set_aside("programs", OPENED, after.id)  # by a press: no link was followed
     st.rerun()
+
+
+def note(before: Experiment, after: Experiment) -> None:
+    """Keeps a change of the screen's program for `undo`: who makes one has opened the program. The
+    sizes of a mesh are one change, since most are of as many devices only together.
+    """
+    state.note_change("programs", before, after, goes_on=_is_resized)
+    state.set_aside("programs", OPENED, after.id)
+
+
+def _is_resized(before: Experiment, after: Experiment) -> bool:
+    return before != after and before.vary(mesh=dict(after.mesh)) == after
 
 
 def _replace(experiment: Experiment) -> None:

@@ -21,15 +21,16 @@ from spmd_core.workloads import VALUE, Program
 from spmd_lab.ui import live, state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
-from spmd_lab.ui.programs import constrain
+from spmd_lab.ui.programs import constrain, what_if
 from spmd_lab.ui.shell import draw_table
 
 _WORSE = "worse_fix"  # aside: specs that were pressed and not used, with the compiler's answer
 _WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
 _UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
 _FIRST = "first_fixes"  # aside: the program, and the findings that were its first
+_PLACES = "places"  # aside: since which press findings have their places, and the findings
+_CHEAP_S = 15.0  # CPU seconds of a program as it is, below which every fix is compared unasked
 _FASTER = 0.98  # of a step: what is less of a difference is none
-_UNDO = "Back to the specs before the last fix."
 COMPARE = "Compare and use its fix"  # the label of what is not compared yet
 Key = tuple[str, str]  # kind and path of a finding
 Tried = tuple[Specs, WhatIf]
@@ -40,57 +41,58 @@ class Fixes:
     """What the compiler makes of the fixes of findings.
 
     Attributes:
-      listed: the findings, the costliest first, with specs that are not known to be worse; last those
-        whose every fix is.
+      listed: the findings, with specs that are not known to be worse, the costliest first as of the
+        last press: what is compared since moves none.
       worse: specs that are known to be worse, and the compiler's answer, by finding.
       answers: the answer on the specs of a finding, if it is there, by finding.
+      unasked: the findings whose fixes are compared without a press.
     """
 
     listed: Sequence[StepFinding]
     worse: Mapping[Key, Sequence[Tried]]
     answers: Mapping[Key, WhatIf]
+    unasked: Collection[Key] = ()
+
+    @property
+    def lead(self) -> StepFinding | None:
+        """The finding that the card has: the first of which not every fix is worse, else the first."""
+        first = next(iter(self.listed), None)
+        return next((each for each in self.listed if not self.is_spent(each)), first)
 
     @property
     def known(self) -> WhatIf | None:
-        """The answer on the specs of the first finding, if it is there."""
-        return self.answers.get(key(self.listed[0])) if self.listed else None
+        """The answer on the specs of the card's finding, if it is there."""
+        return self.answers.get(key(self.lead)) if self.lead else None
 
     @property
     def offered(self) -> Specs | None:
-        """The specs that mend the first finding."""
-        return (dict(self.listed[0].specs) or None) if self.listed else None
+        """The specs that mend the card's finding."""
+        return (dict(self.lead.specs) or None) if self.lead else None
 
     @property
     def is_no_gain(self) -> bool:
-        """Returns True if the first finding's fix is known to save neither time nor peak."""
+        """Returns True if the card's fix is known to save neither time nor peak."""
         return self.known is not None and self.known.is_no_gain
 
     @property
     def alike(self) -> Specs:
-        """The specs that mend all findings of the first's kind; {} where only the first has some."""
-        if not self.listed:
+        """The specs that mend all findings of the card's kind; {} where only one has some."""
+        if not self.lead:
             return {}
-        kind = self.listed[0].kind
+        kind = self.lead.kind
         some = [dict(each.specs) for each in self.listed if each.kind == kind and each.specs]
         merged = reduce(in_front, some, dict[str, Spec]())
         return merged if len(some) > 1 else {}
 
     def is_compared(self, each: StepFinding) -> bool:
-        """Returns True while the compiler compares the fix of the first finding."""
-        return (
-            each is self.listed[0]
-            and self.offered is not None
-            and self.known is None
-            and is_opened()
-        )
+        """Returns True while the compiler compares the fix of a finding."""
+        is_asked = key(each) in self.unasked or key(each) in self.worse
+        return is_asked and bool(each.specs) and key(each) not in self.answers and is_opened()
 
     @property
     def is_comparing(self) -> bool:
-        """Returns True while the compiler compares the first fix, or another in the place of a worse one."""
-        return is_opened() and any(
-            each.specs and key(each) not in self.answers and (not at or key(each) in self.worse)
-            for at, each in enumerate(self.listed)
-        )
+        """Returns True while the compiler compares any fix."""
+        return any(map(self.is_compared, self.listed))
 
     def is_spent(self, each: StepFinding) -> bool:
         """Returns True if all that would mend a finding is worse."""
@@ -102,21 +104,24 @@ def key(each: StepFinding) -> Key:
     return each.kind, each.path
 
 
-def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
-    """Returns findings with those of their fixes that are not known to be worse: the specs of the
-    first are partitioned in the background, and others in the place of those that are worse.
+def judged(find: Callable[[Collection[Specs]], list[StepFinding]], compiled: str = "") -> Fixes:
+    """Returns findings with those of their fixes that are not known to be worse: fixes are partitioned
+    in the background, and others in the place of those that are worse.
 
     Args:
       find: returns the findings that offer none of these specs.
+      compiled: the run that compiled the program, which adds findings.
     """
     worse: dict[Key, list[Tried]] = {}
     every = opened = find(())
+    places = _places(compiled)
     while True:
         known = [specs for tried in worse.values() for specs, _ in tried]
         spent = [each for each in every if key(each) in worse and not each.specs]
         left = _by_gain([each for each in every if each not in spent], opened)
-        compared = _compared(left)
-        asked = {key(each): _answer(each, key(each) in (*compared, *worse)) for each in left}
+        left.sort(key=lambda each: places.get(key(each), len(places)))
+        unasked = _unasked(left)
+        asked = {key(each): _answer(each, key(each) in (*unasked, *worse)) for each in left}
         answers = {name: answer for name, answer in asked.items() if answer}
         news = [
             (each, answers[key(each)])
@@ -124,30 +129,51 @@ def judged(find: Callable[[Collection[Specs]], list[StepFinding]]) -> Fixes:
             if key(each) in answers and answers[key(each)].raised and dict(each.specs) not in known
         ]
         if not news:
-            return Fixes([*left, *spent], worse, answers)
+            listed = sorted([*left, *spent], key=lambda e: places.get(key(e), len(places)))
+            _keep_places(compiled, listed)
+            return Fixes(listed, worse, answers, unasked)
         for each, answer in news:
             worse.setdefault(key(each), []).append((dict(each.specs), answer))
         every = find([specs for tried in worse.values() for specs, _ in tried])
 
 
-def _compared(left: Sequence[StepFinding]) -> tuple[Key, ...]:
-    """Returns the findings whose fixes are compared unasked: the first, and those that were the first
-    before, whatever came in front of them since.
+def _since(compiled: str) -> tuple[str, int, str]:
+    """Returns the press since which findings keep their places: what is compared meanwhile fills in
+    figures, and whoever presses a button has read its row.
     """
+    return state.experiment("programs").id, state.acts("programs"), compiled
+
+
+def _places(compiled: str) -> dict[Key, int]:
+    """Returns the places of the findings that were drawn since the last press; {} before."""
+    since, kept = state.aside("programs", _PLACES) or (None, ())
+    return {name: at for at, name in enumerate(kept)} if since == _since(compiled) else {}
+
+
+def _keep_places(compiled: str, listed: Sequence[StepFinding]) -> None:
+    state.set_aside("programs", _PLACES, (_since(compiled), tuple(map(key, listed))))
+
+
+def _unasked(left: Sequence[StepFinding]) -> tuple[Key, ...]:
+    """Returns the findings whose fixes are compared without a press: the first, those that were the
+    first before, and once it is compared, of a program that is cheap to partition, all.
+    """
+    fixable = [each for each in left if each.specs]
+    if not fixable or not is_opened():
+        return ()
     of = state.experiment("programs").program
     before, kept = state.aside("programs", _FIRST) or (None, ())
-    now = kept if before == of else ()
-    if left and is_opened():
-        now = tuple(dict.fromkeys((*now, key(left[0]))))
-        state.set_aside("programs", _FIRST, (of, now))
-    return now or tuple(map(key, left[:1]))
+    now = tuple(dict.fromkeys((*(kept if before == of else ()), key(fixable[0]))))
+    state.set_aside("programs", _FIRST, (of, now))
+    first = _checked_before(dict(fixable[0].specs))
+    is_cheap = first is not None and first.programs[0].seconds < _CHEAP_S
+    return tuple(dict.fromkeys((*now, *map(key, fixable)))) if is_cheap else now
 
 
 def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> list[StepFinding]:
-    """Returns findings in the order of their fixes before any of them was compared: what the compiler
-    answers meanwhile fills in figures, and moves nothing. A donation spares memory alone: it is
-    behind a spec that saves over half as much. In front of what a compile adds is the fix that is
-    known to take the least time.
+    """Returns findings in the order of their fixes before any of them was compared. A donation spares
+    memory alone: it is behind a spec that saves over half as much. In front of what a compile adds is
+    the fix that is known to take the least time.
     """
     program = state.experiment("programs").exported
     front = [key(each) for each in takewhile(lambda each: each.kind in COST_TIME, opened)]
@@ -222,19 +248,21 @@ def follow(specs: Specs, words: str) -> None:
 
 
 def offer(fixes: Fixes, program: Program) -> bool:
-    """Draws the button of the first finding's fix, or how far the compiler is with it; False where
-    there is none.
+    """Draws the button of the card's fix, or how far the compiler is with it; False where there is
+    none.
     """
     if waited := _waits():
         _wait(*waited)
         return True
     if (specs := fixes.offered) is None:
         return False
-    if compares(fixes, fixes.listed[0], program):
+    assert fixes.lead
+    if compares(fixes, fixes.lead, program):
         return True
     named = f"Use {label(specs)}" if fixes.known else COMPARE
     kind: Literal["primary", "secondary"] = "secondary" if fixes.is_no_gain else "primary"
-    pressed = st.button(named, type=kind, icon=":material/build:", key="mend")
+    named_by = ":".join(key(fixes.lead))  # a press acts on the finding that was read
+    pressed = st.button(named, type=kind, icon=":material/build:", key=f"mend-card:{named_by}")
     if fixes.known is None and is_opened():
         follow(specs, "Comparing it with the program as it is…")
     elif fixes.known is None:
@@ -245,10 +273,10 @@ def offer(fixes: Fixes, program: Program) -> bool:
 
 
 def offer_alike(fixes: Fixes) -> None:
-    """Draws the button that mends all findings of the first's kind at once."""
-    if not (specs := fixes.alike) or fixes.is_no_gain:
+    """Draws the button that mends all findings of the card's kind at once."""
+    if not (specs := fixes.alike) or not fixes.lead or fixes.is_no_gain:
         return
-    number = sum(bool(each.specs) and each.kind == fixes.listed[0].kind for each in fixes.listed)
+    number = sum(bool(each.specs) and each.kind == fixes.lead.kind for each in fixes.listed)
     many = "both" if number == 2 else f"all {number}"
     tried = f"{label(specs)}: used if they are no worse."
     if st.button(plain(f"Compare and use {many} fixes"), key="mend-alike", help=tried):
@@ -256,10 +284,10 @@ def offer_alike(fixes: Fixes) -> None:
 
 
 def compared_first(fixes: Fixes) -> None:
-    """Draws by what another spec of the first finding is worse than the one that is offered."""
-    if fixes.offered is None or fixes.known is None:
+    """Draws by what another spec of the card's finding is worse than the one that is offered."""
+    if not fixes.lead or fixes.offered is None or fixes.known is None:
         return
-    for specs, answer in fixes.worse.get(key(fixes.listed[0]), ())[:1]:
+    for specs, answer in fixes.worse.get(key(fixes.lead), ())[:1]:
         st.caption(f"Compared first: {words(specs)}, worse: {plain(answer.verdict)}.")
 
 
@@ -277,14 +305,15 @@ def compares(fixes: Fixes, each: StepFinding, program: Program) -> bool:
 
 def undo(is_first: bool = False) -> None:
     """Draws the button that takes the last change back, and why a fix was not compared."""
-    if state.before_change("programs"):
+    if before := state.before_change("programs"):
+        change = _made_of(before, state.experiment("programs"))
         st.button(
             "Undo",
             type="primary" if is_first else "secondary",
             icon=":material/undo:",
             key="fix:undo",
             on_click=_undo,
-            help=_UNDO,
+            help=f"Takes the last change back: {change}.",
         )
     of_id, why = state.aside("programs", _UNCHECKED) or ("", "")
     if of_id == state.experiment("programs").id:
@@ -300,13 +329,13 @@ def changed(before: Experiment) -> WhatIf | None:
     """Returns what all changes do, but what the last one does where that or they are worse; None where
     they are not partitioned. `before`: the program as it was opened.
     """
-    last, every = (_since(old) for old in (state.before_change("programs"), before))
+    last, every = (_beside(old) for old in (state.before_change("programs"), before))
     if last and (last.raised or every is None or every.raised):
         return last
     return every
 
 
-def _since(old: Experiment | None) -> WhatIf | None:
+def _beside(old: Experiment | None) -> WhatIf | None:
     """What the screen's program does beside an earlier one, where both are partitioned."""
     now = state.experiment("programs")
     with suppress(LabError):  # `what_if.draw` reports it
@@ -315,18 +344,32 @@ def _since(old: Experiment | None) -> WhatIf | None:
     return None
 
 
-def told_costs(known: WhatIf | None) -> None:
-    """Draws what rises though it is no worse: with the fix that is offered, and by the last one."""
+def told_changes(known: WhatIf | None, shown: Mapping[str, Collection[str]]) -> None:
+    """Draws what rises though it is no worse with the fix that is offered; and the last change, with
+    what it did unless that is worse, which the card's figures are about.
+
+    Args:
+      known: the answer on the fix that is offered.
+      shown: titles of figures that the card has, by the id of the experiment that they are beside.
+    """
     if known and known.costs:
         st.caption(f":orange[**This fix costs:**] {plain(known.costs)}.", width="stretch")
-    before, now = state.before_change("programs"), state.experiment("programs")
-    if before is None:
-        return
-    with suppress(LabError):
-        if as_viewer(lab().is_partitioned, before, now):
-            last = as_viewer(lab().what_if, before, now)
-            if last.costs and not last.raised:
-                st.caption(f":orange[**The last fix cost:**] {plain(last.costs)}.")
+    before = state.before_change("programs")
+    if before and (last := _beside(before)):
+        of, moved = _made_of(before, last.after), last.moved(shown.get(before.id, ()))
+        did = f": {plain(moved)}" if moved and not last.raised else ""
+        st.caption(f"**Last change**, {of}{did}.", width="stretch")
+
+
+def _made_of(before: Experiment, after: Experiment) -> str:
+    """Returns the specs that a change gave, else how it changed the mesh."""
+    was, now = before.exported, after.exported
+    given = (
+        {name: each for name, each in now.specs if (name, each) not in was.specs}
+        if was and now
+        else {}
+    )
+    return label(given) if given else plain(what_if.changed_words(before, after))
 
 
 def as_it_is(experiment: Experiment) -> WhatIf | None:
@@ -417,10 +460,11 @@ def refused(fixes: Fixes) -> None:
 
 
 def compared(fixes: Fixes) -> None:
-    """Draws the specs of the first finding that are worse, with their figures, where nothing else is
+    """Draws the specs of the card's finding that are worse, with their figures, where nothing else is
     left of it.
     """
-    tried = fixes.worse[key(fixes.listed[0])]
+    assert fixes.lead
+    tried = fixes.worse[key(fixes.lead)]
     number = f"{len(tried)} specs compared: each is" if len(tried) > 1 else "1 spec compared: it is"
     st.markdown(f"**{number} worse than {plain(_named(tried[0][0]))} as it is.**", help=WORSE)
     draw_table(_COMPARED.table(tried, "screen"))

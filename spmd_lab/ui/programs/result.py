@@ -142,7 +142,18 @@ class Wrong:
         if self.is_worse or self.change is None:
             return ()
         is_of_all = self.is_finished or not self.fixes.listed
-        return (PEAK, STEP, SENT, WORK) if is_of_all else (STEP, SENT)
+        if is_of_all or (self.compiled and not self.fixes.offered):
+            return (PEAK, STEP, SENT, WORK)
+        of_fix = {each.title for each in _of_fix(self, self.fixes.known, "")[0]}
+        return tuple(each for each in (STEP, SENT) if each not in of_fix)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The same, with those of the line of the last change, where that is all that was changed."""
+        if self.change is None or self.is_worse:
+            return self.titles
+        is_all = state.before_change("programs") == self.change.before
+        return (PEAK, STEP, SENT, WORK) if is_all else self.titles
 
     @property
     def is_worse(self) -> bool:
@@ -159,7 +170,8 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     status = find(run) if run else None
     found = _compiled_of(status, experiment)
     own = found.strategies["auto"] if found else None
-    fixes = fix.judged(partial(_not_done, program, own))
+    compiled_by = run if own and run else ""
+    fixes = fix.judged(partial(_not_done, program, own), compiled_by)
     is_absent = experiment.place.is_absent
     change = fix.changed(before)
     is_alone = not (own or change or fixes.offered)
@@ -168,7 +180,7 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         fixes=fixes,
         change=change,
         as_is=fix.as_it_is(experiment) if is_alone else None,
-        held=[_held(None, program), *(_held(each, program) for each in fixes.listed[:1])],
+        held=[_held(None, program), *([_held(fixes.lead, program)] if fixes.lead else [])],
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
         compiled=own,
         result=found if is_absent and own and own.prediction else None,
@@ -212,8 +224,7 @@ def _findings(wrong: Wrong) -> None:
             copied = copied_bytes(program, specs) if specs else 0
             saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
             costs = "…" if fixes.is_compared(each) else _saves(each, saved, fixes)
-            is_above = not at and specs is not None and not wrong.is_finished
-            _finding(at, each, copied, costs, is_above, wrong)
+            _finding(at, each, copied, costs, wrong)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
     if unchecked:
@@ -255,8 +266,9 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         elif not wrong.is_worse:
             compiled.limits(wrong.compiled, wrong.now)
         fix.refused(fixes)
-        fix.told_costs(None if wrong.is_worse else fixes.known)
-        if fixes.listed and not wrong.is_finished and fixes.is_spent(fixes.listed[0]):
+        of = {wrong.change.before.id: wrong.titles} if wrong.change else {}
+        fix.told_changes(None if wrong.is_worse else fixes.known, of)
+        if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
 
@@ -320,27 +332,26 @@ def _kept(wrong: Wrong, room: str) -> list[Figure]:
 
 def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure], list[int | None]]:
     """Returns what the compiler makes of the change, else what arguments take."""
-    listed, held = wrong.fixes.listed, wrong.held
+    lead, held = wrong.fixes.lead, wrong.held
     if wrong.is_finished and wrong.compiled:
         return compiled.figures(wrong.compiled, shown, room), []
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
-        first = STEP if shown.is_no_gain else ""
+        why = {STEP: shown.slower or NO_GAIN} if shown.is_no_gain else {}
         figures = [
-            each._replace(
-                more=NO_GAIN if first == each.title else each.more or room * (each.title == PEAK)
-            )
+            each._replace(more=why.get(each.title) or each.more or room * (each.title == PEAK))
             for each in shown.figures[:-1]
         ]
         return figures, [each.peak_bytes for each in shown.programs]
     if wrong.compiled and not wrong.fixes.offered:
         memory = wrong.compiled.memory_bytes
-        return compiled.figures(wrong.compiled, None, room), [memory.peak if memory else None]
+        figures = compiled.figures(wrong.compiled, wrong.change, room)
+        return figures, [memory.peak if memory else None]
     if wrong.fixes.offered and fix.is_opened():
         # the figure that its answer has first: attached devices have no step
         return [Figure(STEP if wrong.capacity else PEAK, WAITS, "being compared")], []
-    if not listed and not wrong.compiled and not wrong.now and fix.is_opened():
+    if not lead and not wrong.compiled and not wrong.now and fix.is_opened():
         return [Figure(STEP, WAITS, "being estimated")], []
-    if not listed or listed[0].kind in COST_TIME or wrong.fixes.is_spent(listed[0]):
+    if not lead or lead.kind in COST_TIME or wrong.fixes.is_spent(lead):
         return [], [None, None]
     if peak_bytes := _peak(wrong):  # of which a donation gives about its bytes back
         saved = peak_bytes - (held[0] - held[-1])
@@ -360,14 +371,14 @@ def _peak(wrong: Wrong) -> int | None:
 
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """Draws the one thing to press next, and the way back."""
-    listed, is_worse = wrong.fixes.listed, wrong.is_worse
+    lead, is_worse = wrong.fixes.lead, wrong.is_worse
     with st.container(horizontal=True, vertical_alignment="center"):
         is_offered = False
         if fix.waits():
             is_offered = fix.offer(wrong.fixes, wrong.program)
-        elif listed and not is_worse and not wrong.is_finished:
-            if listed[0].kind == "missing_donation":
-                _donate(listed, "first")
+        elif lead and _has_next(wrong):
+            if lead.kind == "missing_donation":
+                _donate(wrong.fixes.listed, "first")
             else:
                 is_offered = fix.offer(wrong.fixes, wrong.program)
                 fix.offer_alike(wrong.fixes)
@@ -380,11 +391,23 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         elif wrong.result and not is_worse and not fix.waits():
             if wrong.is_finished:
                 compiled.next_steps(wrong.result, experiment)
-            elif is_offered or (listed and listed[0].kind != "missing_donation"):
+            elif is_offered or (lead and lead.kind != "missing_donation"):
                 compiled.changes_beside(wrong.result, is_first=not has_first)
         fix.undo(is_first=is_worse)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
+
+
+def _has_next(wrong: Wrong) -> bool:
+    """Returns True if the card has what mends its finding."""
+    return not (fix.waits() or wrong.is_worse or wrong.is_finished)
+
+
+def _in_card(wrong: Wrong) -> StepFinding | None:
+    """Returns the finding whose button the card has; None where it has none: its row does then."""
+    lead = wrong.fixes.lead
+    has_button = lead is not None and (bool(lead.specs) or lead.kind == "missing_donation")
+    return lead if has_button and _has_next(wrong) else None
 
 
 def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
@@ -505,9 +528,9 @@ def _headline(wrong: Wrong) -> str:
         if limit := _limit(wrong):
             return f"{limit}."
         fixes = wrong.fixes
-        first = _first(fixes.listed, wrong.compiled)
+        first = _first(fixes.lead, wrong.compiled)
         why = NO_GAIN if fixes.is_no_gain else ""
-        if fixes.listed and fixes.is_spent(fixes.listed[0]):
+        if fixes.lead and fixes.is_spent(fixes.lead):
             why = "worse"
         return f"{first.removesuffix('.')}; its fix is {why}." if why else first
     of = ", ".join(map(small, change.raised))
@@ -536,10 +559,9 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
     return f"held: about −{bytes_text(saved)}" * (saved > 0)
 
 
-def _first(listed: Sequence[StepFinding], of: StrategyResult | None = None) -> str:
-    if not listed:
+def _first(first: StepFinding | None, of: StrategyResult | None = None) -> str:
+    if not first:
         return clean_words(of)
-    first = listed[0]
     has_others = first.kind == "replicated" and len(first.specs) > 1
     sentence = _TITLES[first.kind][1].format(
         f"{_arrays(first)}{' and its optimizer state' * has_others}"
@@ -559,7 +581,6 @@ def _finding(
     each: StepFinding,
     copied: int,
     costs: str,
-    is_above: bool,
     wrong: Wrong,
 ) -> None:
     words = _words(each, wrong)
@@ -580,7 +601,7 @@ def _finding(
         st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
         st.markdown(f"**{plain(costs)}**" if costs else "", width=170)
         with st.container(width=250):
-            _fix(at, each, is_above, wrong)
+            _fix(at, each, wrong)
 
 
 def _words(each: StepFinding, wrong: Wrong) -> str:
@@ -591,7 +612,7 @@ def _words(each: StepFinding, wrong: Wrong) -> str:
     return f"{rest}." if rest != sentence else as_sentence(rest)
 
 
-def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
+def _fix(at: int, each: StepFinding, wrong: Wrong) -> None:
     fixes = wrong.fixes
     specs, worse = dict(each.specs), fixes.worse.get(fix.key(each), ())
     is_donated = each.kind == "missing_donation"
@@ -599,14 +620,14 @@ def _fix(at: int, each: StepFinding, is_above: bool, wrong: Wrong) -> None:
         number = len(worse)
         many = f"{number} specs are worse" if number > 1 else "Its fix is worse"
         st.caption(plain(f"{many}: {worse[0][1].verdict}."))
-    elif is_above or (is_donated and not at and not wrong.is_finished):
+    elif each is _in_card(wrong):
         st.caption(":material/arrow_upward: Above")
-    elif at and fix.compares(fixes, each, wrong.program):
+    elif fix.compares(fixes, each, wrong.program):
         return
     elif fixes.is_compared(each):
         fix.follow(specs, "Comparing it with the program as it is…")
     elif specs:
-        _use(at, each, specs, fixes)
+        _use(each, specs, fixes)
     elif is_donated and each is not _first_donation(fixes):
         st.caption(":material/arrow_upward: In the same line")
     elif is_donated:
@@ -617,10 +638,11 @@ def _first_donation(fixes: fix.Fixes) -> StepFinding:
     return next(each for each in fixes.listed if each.kind == "missing_donation")
 
 
-def _use(at: int, each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None:
+def _use(each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None:
     is_compared = fix.key(each) in fixes.answers
     label = f"Use {fix.words(specs)}" if is_compared else fix.COMPARE
     tried = None if is_compared else f"{fix.label(specs)}: used if it is no worse."
+    at = ":".join(fix.key(each))  # a press acts on the finding that was read
     if st.button(label, key=f"mend:{at}", width="stretch", disabled=fix.waits(), help=tried):
         fix.use(specs)
 
@@ -677,7 +699,7 @@ def example(described: Described) -> None:
     held = arrays.on_device(program)
     placed = treemap.tiles(held)
     listed = all_findings(program)
-    st.markdown(f"**An example.** {plain(_first(listed))}")
+    st.markdown(f"**An example.** {plain(_first(next(iter(listed), None)))}")
     chart = treemap.chart(placed, arrays.odd(program))
     st.vega_lite_chart(chart, alt=treemap.alt(placed), key="example-picture")
 

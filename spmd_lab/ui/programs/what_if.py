@@ -65,9 +65,8 @@ def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection
     except LabError as error:
         shell.refusal(str(error))
         return
-    moved = [each for each in answer.figures[:-1] if "→" in each.value and each.title not in shown]
-    words = "; ".join(f"{small(each.title)} {each.value}" for each in moved)
-    label = f"**Since it was opened:** {plain(words or _specs_words(after))}"
+    words = answer.moved(shown) or changed_words(before, after)
+    label = f"**Since it was opened:** {plain(words)}"
     with st.expander(label, icon=":material/difference:", key="what_if"):
         st.markdown(plain(answer.headline))
         if last := _since_last(screen, before, after):
@@ -78,13 +77,15 @@ def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection
         _follow(before, after)
 
 
-def _specs_words(experiment: Experiment) -> str:
-    """Returns the mesh that a program was given, and how many specs."""
-    specs, program = experiment.to_json()["specs"] or (), experiment.exported
-    was = program.described.mesh if program else ()
-    now = program.mesh if program else ()
-    mesh = f"mesh {mesh_text(was, ' ')} → {mesh_text(now, ' ')}" if was and was != now else ""
-    changed = f"{numbered(len(specs), 'spec')} changed" if specs or not mesh else ""
+def changed_words(before: Experiment, after: Experiment) -> str:
+    """Returns how the mesh of a program was changed, and how many specs."""
+    was, now = before.exported, after.exported
+    if not was or not now:
+        return ""
+    is_moved = was.mesh and was.mesh != now.mesh
+    mesh = f"mesh {mesh_text(was.mesh, ' ')} → {mesh_text(now.mesh, ' ')}" if is_moved else ""
+    number = len({name for name, _ in {*was.specs} ^ {*now.specs}})
+    changed = f"{numbered(number, 'spec')} changed" if number or not mesh else ""
     return ", ".join(filter(None, (mesh, changed)))
 
 

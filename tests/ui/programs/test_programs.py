@@ -79,6 +79,11 @@ def costs(screen):
     return [each[1] for each in found if each]
 
 
+def is_card(each):
+    """Whether a button is that of the card's fix."""
+    return (each.key or "").startswith("mend-card:")
+
+
 def button(screen, label):
     return next(each for each in screen.button if each.label == label)
 
@@ -127,7 +132,7 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
 
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     button(screen, "Try an example").click().run()
-    while mend := [each for each in screen.button if (each.key or "").startswith("mend")]:
+    while mend := after_comparing(screen):
         before = held_now(screen)
         mend[0].click().run(timeout=240)
         settled(screen)
@@ -254,7 +259,7 @@ def held_now(screen) -> float:
 
 def test_the_fix_that_is_offered_first_lowers_arguments_and_peak_and_takes_no_longer(screen):
     button(screen, "Try an example").click().run()
-    mend = next(each for each in screen.button if each.key == "mend")
+    mend = next(each for each in screen.button if is_card(each))
     before = held_now(screen)
     as_read = link.decode(screen.query_params["experiment"])
     mend.click().run(timeout=240)
@@ -279,7 +284,7 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
 
     monkeypatch.setattr(lab(), "what_if", partitioned)
     monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
-    is_offered = lambda: [each for each in screen.button if each.key == "mend"]  # noqa: E731
+    is_offered = lambda: [each for each in screen.button if is_card(each)]  # noqa: E731
     as_linked = screen.query_params["experiment"]
     is_offered()[0].click().run()
     assert not screen.exception and held_now(screen) == as_read
@@ -288,13 +293,11 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
     rises = "memory per device rises 1.0 → 2.0 GiB" if peak > 1 else "step rises 1 → 2 s"
     assert rises in refusal
     assert not is_offered() and headline(screen).endswith("moments is held twice on each device.")
-    last = findings(screen)[-1]
-    assert last.startswith("3. Replicated"), "below those whose fix may help"
-    assert "try P" not in last, "what is worse is not recommended"
+    first, *last = findings(screen)
+    assert first.startswith("1. Not donated") and last[0].startswith("2. Replicated")
+    assert "try P" not in last[0], "what is worse is not recommended"
     assert "6 specs are worse: " in captions(screen) and rises in captions(screen)
-    rows = [each for each in screen.button if (each.key or "").startswith("mend:")]
-    rows[0].click().run()  # of which the same holds
-    assert held_now(screen) == as_read and "for params/layers" in screen.info[0].value
+    assert "Its fix is worse: " in captions(screen), "of the odd one, compared without a press"
     assert not [each for each in screen.button if (each.key or "").startswith("mend")]
     all_the_same(screen)[0].click().run()
     assert held_now(screen) < as_read and not screen.info
@@ -323,7 +326,7 @@ def test_the_next_spec_is_offered_where_the_first_is_worse_and_a_worse_change_is
     monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
     button(screen, "Try an example").click().run()
     assert not screen.exception
-    (mend,) = (each for each in screen.button if each.key == "mend")
+    (mend,) = (each for each in screen.button if is_card(each))
     assert mend.label.replace("\\", "").startswith(
         "Use P(('fsdp', 'tensor'), None) for params/embed"
     )
@@ -337,13 +340,108 @@ def test_the_next_spec_is_offered_where_the_first_is_worse_and_a_worse_change_is
     screen.run()  # as somebody who used it all the same sends it
     assert headline(screen).endswith("Worse than before: peak memory per device rises.")
     assert figures(screen).startswith("Peak memory per device 2.0 → 3.0 GiB")
-    assert "mend" not in [each.key for each in screen.button]
+    assert not [each for each in screen.button if is_card(each)]
     slower = (answered(2.0, 1.0), answered(1.5, 3.0))
     told = lambda before, after, *_, **__: WhatIf(before, after, slower)  # noqa: E731
     monkeypatch.setattr(lab(), "what_if", told)
     screen.run()
     assert headline(screen).endswith("Worse than before: estimated step rises.")
     assert figures(screen).startswith("Estimated step 1 → 3 s"), "what is worse is large"
+
+
+def fixable(screen):
+    """The findings that some spec mends, whose buttons are in the card or in their rows."""
+    experiment = link.decode(screen.query_params["experiment"])
+    return sorted(":".join(fix.key(e)) for e in all_findings(experiment.exported) if e.specs)
+
+
+def pressable(screen):
+    """The findings whose fixes have a button, and whether one of them is in the card."""
+    keys_ = [each.key for each in screen.button if (each.key or "").startswith("mend")]
+    named = sorted(each.partition(":")[2] for each in keys_ if each != "mend-alike")
+    return named, any(each.startswith("mend-card:") for each in keys_)
+
+
+def test_each_fix_has_one_button_in_the_card_or_in_its_row(screen, monkeypatch):
+    """A row points to the card where that has its button: in each state of a program."""
+
+    def partitioned(before, after, *_, **__):
+        is_resized = before.mesh != after.mesh
+        step_s = 2.0 if is_resized else 0.5 if before != after else 1.0
+        return WhatIf(before, after, (answered(2.0, 1.0), answered(2.0, step_s)))
+
+    for name in ("what_if", "what_if_now", "what_if_known"):
+        monkeypatch.setattr(lab(), name, partitioned)
+    monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
+
+    def check(is_in_card):
+        named, has_card = pressable(screen)
+        assert not screen.exception
+        assert named == fixable(screen) and has_card == is_in_card
+        above = [each.value for each in screen.caption if each.value.endswith("Above")]
+        in_card = is_in_card or "first" in str([e.key for e in screen.button])
+        assert len(above) == in_card, "a row that points to no button"
+
+    button(screen, "Try an example").click().run()
+    check(True)
+    for at, size in ((0, 8), (1, 1)):
+        screen.number_input[at].set_value(size).run()
+    assert headline(screen).endswith("Worse than before: estimated step rises.")
+    assert "Estimated step 1 → 2 s 100% slower" in figures(screen)
+    assert "**Last change**, mesh fsdp=4 tensor=2 → fsdp=8 tensor=1." in captions(screen)
+    check(False)
+    button(screen, "Undo").click().run()
+    assert "mesh fsdp=4 tensor=2" in captions(screen), "both sizes are one change"
+    check(True)
+    while rows := [each for each in screen.button if (each.key or "").startswith("mend:")]:
+        rows[-1].click().run()
+        check(bool(fixable(screen)))
+        assert re.search(r"\*\*Last change\*\*, P\(.* for ", captions(screen))
+        assert "estimated step 1 → 0.5 s" in captions(screen), "which the fix has brought"
+    button(screen, "Undo").click().run()
+    check(True)
+
+
+def test_rows_keep_their_places_while_fixes_are_compared(screen, monkeypatch):
+    """What is compared fills in figures; a press, or a compile, orders them anew."""
+    known = {}
+
+    def partitioned(before, after, *_, **__):
+        return WhatIf(before, after, (answered(2.0, 1.0), answered(2.0, known.get(after.id, 1.0))))
+
+    def is_known(before, after, *_, **__):
+        return after.id in known or before == after
+
+    def only_known(before, after, *_, **__):
+        return partitioned(before, after) if is_known(before, after) else None
+
+    monkeypatch.setattr(lab(), "what_if", partitioned)
+    monkeypatch.setattr(lab(), "what_if_now", partitioned)
+    monkeypatch.setattr(lab(), "what_if_known", only_known)
+    monkeypatch.setattr(lab(), "is_partitioned", is_known)
+    button(screen, "Try an example").click().run()
+    opened_ = link.decode(screen.query_params["experiment"])
+    titles = [each.split("`")[0] for each in findings(screen)]
+    listed = [each for each in all_findings(opened_.exported) if each.specs]
+    assert len(listed) > 1 and titles[0].startswith("1. Replicated")
+    for each, step_s in zip(listed, (0.9, 0.1), strict=False):  # the later fix is the faster one
+        known[opened_.vary(specs={n: [*map(list, s)] for n, s in each.specs}).id] = step_s
+        screen.run()
+        assert not screen.exception and [e.split("`")[0] for e in findings(screen)] == titles
+    assert "**step 1 → 0.1 s**" in [each.value for each in screen.markdown], "compared unasked"
+    assert "Compare and use its fix" not in [each.label for each in screen.button]
+    next(each for each in screen.button if (each.key or "").startswith("mend:rule")).click().run()
+    assert not any("Odd one out" in each for each in findings(screen)), "the row that was read"
+
+
+def after_comparing(screen):
+    """The buttons of fixes, once none is being compared."""
+    for _ in range(600):
+        if not any(each.value.startswith("Comparing") for each in screen.caption):
+            break
+        time.sleep(0.2)
+        screen.run(timeout=240)
+    return [each for each in screen.button if (each.key or "").startswith("mend")]
 
 
 def settled(screen):
@@ -380,8 +478,10 @@ def test_a_long_partition_of_a_fix_is_followed_and_cancelled_and_not_taken_silen
     button(screen, "Try an example").click().run()
     as_read = held_now(screen)
     monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: False)
-    pressed = lambda key: next(each for each in screen.button if each.key == key)  # noqa: E731
-    pressed("mend").click().run()
+    pressed = lambda key: next(  # noqa: E731
+        each for each in screen.button if (each.key or "").startswith(key)
+    )
+    pressed("mend-card:").click().run()
     assert not screen.exception and held_now(screen) == as_read
     (bar,) = screen.get("progress")
     assert "Partitioning P(None, ('fsdp', 'tensor')) for params/embed" in bar.proto.text.replace(
@@ -389,12 +489,16 @@ def test_a_long_partition_of_a_fix_is_followed_and_cancelled_and_not_taken_silen
     )
     assert all(each.disabled for each in screen.button if (each.key or "").startswith("mend:"))
     pressed("fix:cancel").click().run()
-    assert pressed("mend") and held_now(screen) == as_read and "Not checked" not in captions(screen)
+    assert (
+        pressed("mend-card:")
+        and held_now(screen) == as_read
+        and "Not checked" not in captions(screen)
+    )
 
     def refused(*_, **__):
         raise WorkerError("the process that partitions the program took more than 120 s")
 
-    pressed("mend").click().run()
+    pressed("mend-card:").click().run()
     monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
     monkeypatch.setattr(lab(), "what_if", refused)
     screen.run()
@@ -409,7 +513,7 @@ def test_given_specs_come_before_a_pattern_that_matches_too(screen):
     as_read = link.decode(screen.query_params["experiment"])
     screen.query_params["experiment"] = link.encode(as_read.vary(specs={"*/embed": [None, None]}))
     screen.run()
-    next(each for each in screen.button if each.key == "mend").click().run()
+    next(each for each in screen.button if is_card(each)).click().run()
     settled(screen)
     ci, as_opened, accepting, expected = (
         each.value
@@ -519,7 +623,7 @@ def test_what_was_compared_before_is_shown_of_a_link_and_nothing_is_compared_ane
     assert figures(screen).startswith("Estimated step 1 s ")
     assert "Peak memory per device 2.0 → 1.5 GiB" in figures(screen)
     assert not lab()._partitioning._known
-    (mend,) = (each for each in screen.button if each.key == "mend")
+    (mend,) = (each for each in screen.button if is_card(each))
     assert mend.label.startswith("Use ")
 
 
@@ -560,7 +664,7 @@ def test_the_first_fix_of_an_opened_step_leads_with_step_and_peak_before_and_aft
         assert sum(row.values()) == pytest.approx(15.8, abs=0.16)
     assert any(each.value.endswith("Above") for each in screen.caption)
     assert any("is replicated on" in (each.help or "") for each in screen.markdown)
-    assert "mend:0" not in [each.key for each in screen.button]
+    assert "mend:replicated:params/embed" not in [each.key for each in screen.button]
 
 
 def drawn_peaks(screen):
@@ -602,7 +706,7 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
     assert "**step time, not compared**" in [each.value for each in test.markdown]
-    uses = [each.label for each in test.button if each.key == "mend"]
+    uses = [each.label for each in test.button if is_card(each)]
     assert uses == ["Compare and use its fix"], "which nobody compared"
     shown = [each.value for each in test.subheader]
     wrong, answer = shown[1:3]
@@ -663,7 +767,7 @@ def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch
     screen.run()
     assert not screen.exception
     assert "Devices along axis data repeat the same work: 4 times the work." in headline(screen)
-    (first,) = (each for each in screen.button if each.key == "mend")
+    (first,) = (each for each in screen.button if is_card(each))
     assert first.label == "Compare and use its fix"
     first.click().run(timeout=240)
     settled(screen)
@@ -731,7 +835,8 @@ def test_a_spec_of_a_group_makes_another_experiment(screen):
     screen.run()
     assert "Partitioned, not compiled" in captions(screen)
     (effect,) = (each for each in screen.expander if each.label.startswith("**Since it was opened"))
-    assert "peak memory per device 12" in effect.label.replace("\\", "")
+    assert effect.label.endswith("2 specs changed"), "the card has what they do"
+    assert re.search(r"Last change.*: peak memory per device 12", captions(screen))
     assert "adds " in effect.markdown[0].value and "GiB per step" in effect.markdown[0].value
     changes = next(each.value for each in screen.table if "Change" in each.value)
     assert set(changes["Change"]) >= {"appears", "vanishes"}
@@ -770,7 +875,7 @@ def test_a_finding_of_several_layers_is_called_by_their_pattern():
     program = Program(described, described.mesh, specs)
     listed = all_findings(program)
     (at,) = (at for at, e in enumerate(listed) if e.path.startswith("params/layers/"))
-    first = result._first(listed[at:])
+    first = result._first(listed[at])
     assert first == "Each device holds all of params/layers/*/up and its optimizer state."
 
 

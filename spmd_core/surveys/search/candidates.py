@@ -13,6 +13,7 @@ from spmd_core.base import (
     numbered,
     seconds_text,
     span_text,
+    sums_by_key,
     three_digits,
 )
 from spmd_core.facts import Estimate, Ratio, Verdict
@@ -125,15 +126,22 @@ def ahead_of(answer: Answer) -> str:
     if (other := next(alike, None)) is None:
         return ""
     difference = compared(winner, other)
-    most = next((name for name, seconds in difference.seconds if seconds > 0), "")
-    if not most or difference.ratio - 1 < _TELLING:
+    parts = sums_by_key((_part_words(name), seconds) for name, seconds in difference.seconds)
+    most = max(parts, key=lambda name: parts[name], default="")
+    if not most or parts[most] <= 0 or difference.ratio - 1 < _TELLING:
         return ""
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    less, why = _less(difference), f"mostly by less {share_words(most)}"
+    less, why = _less(difference), f"mostly by less time in {most}"
     if mark := _open_mark(winner, other, difference):
         first = f"The first is {mark} with" if mark == ABOUT_EVEN else "Cannot tell the first from"
         return f"{first} the next {winner.stage} mesh, {mesh}: {less} apart, {why}."
     return f"The next {winner.stage} mesh is {mesh}: the first takes {less} less time, {why}."
+
+
+def _part_words(name: str) -> str:
+    """Returns what the bars of candidates call a part: exposed collectives are one part of them."""
+    words = share_words(name)
+    return share_words("exposed") if words.startswith("exposed ") else words
 
 
 SECONDS_PER_HOUR = 3600.0

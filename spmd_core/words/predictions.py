@@ -165,9 +165,13 @@ def step_estimate(prediction: Prediction) -> str:
 
 
 def memory_parts(prediction: Prediction) -> dict[str, float]:
-    """Returns the bytes of an estimate that are live at its peak on a device, by what a reader calls
-    each part.
+    """Returns the bytes that are live at the peak on a device, by what a reader calls each part: of a
+    compiled program its arguments and what else it holds.
     """
+    held = prediction.memory_bytes
+    if prediction.compiled and held.peak and held.argument and held.argument <= held.peak:
+        others = held.peak - held.argument
+        return {"arguments": held.argument, "temporaries": others} if others else {}
     parts: Mapping[str, float] = prediction.before_compiling.get("parts", {})
     return {_PARTS.get(name, name): size for name, size in parts.items() if size}
 

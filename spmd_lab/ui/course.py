@@ -391,9 +391,8 @@ def gallery(recipes: Sequence[Recipe], done: Collection[str], is_path: bool = Fa
                         query_params=query(recipe.experiment),
                         help=plain(_about(recipe)),
                     )
-                    is_known = not plan or f"{plan.topology.chips} chips" in recipe.title
-                    takes = _takes(recipe, done)
-                    st.caption(takes if is_known else f"{takes} · {plain(_model_words(plan))}")
+                    of = f" · {plain(_model_words(plan))}" if plan else ""
+                    st.caption(f"{_takes(recipe, done)}{of}")
 
 
 def _takes(recipe: Recipe, done: Collection[str]) -> str:
@@ -412,5 +411,5 @@ def _about(recipe: Recipe) -> str:
 
 
 def _model_words(plan: Plan) -> str:
-    chip = chip_title(plan.topology.chip.generation)
-    return f"{plan.model} on {plan.topology.chips} chips, {chip}"
+    chips = f"{plan.topology.chips} {chip_title(plan.topology.chip.generation)}"
+    return f"{plan.model} on {chips}, {plan.batch:,} × {plan.sequence:,} tokens"

@@ -133,14 +133,14 @@ def test_the_screen_shows_a_gallery_then_all_of_a_level_and_a_search_leaves_few(
     numbered = [f"{at + 1}. {RECIPES[name].title}" for at, name in enumerate(FEATURED[:START])]
     assert [each for each in labels(shown) if each in numbered] == numbered and START == 4  # a path
     lines = [each.value.replace("\\", "") for each in shown.caption]
-    # the model and the chips of a plan, where its title has none
+    # the model, chips and step of a plan: another batch takes other memory
     models = {name: plan.model for name in FEATURED if (plan := RECIPES[name].experiment.plan)}
-    (titled,) = [name for name in models if " chips " in RECIPES[name].title]
     named = [line.partition(" · ")[2] for line in lines if " · " in line]
-    assert [words.partition(" on ")[0] for words in named] == [
-        model for name, model in models.items() if name != titled
+    assert [words.partition(" on ")[0] for words in named] == [*models.values()]
+    steps = [RECIPES[name].experiment.plan for name in models]
+    assert [words.partition(", ")[2] for words in named] == [
+        f"{each.batch:,} × {each.sequence:,} tokens" for each in steps
     ]
-    assert titled == "fits_70b" and "llama-2-70b on 256 chips, v5e" in named
     pills = shown.get("button_group")[0]
     assert pills.value == "Start here" and pills.options[0] == f"Start here · {len(FEATURED)}"
     bodies = [each.proto.body for each in shown.get("html")]

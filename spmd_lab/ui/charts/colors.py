@@ -92,6 +92,8 @@ HELD = {
     "gradient of the table": "#3d7362",
     "weights": "#46618c",
     "cache": "#c58a3a",
+    "arguments": "#46618c",
+    "temporaries": "#c58a3a",
 }
 # of what takes the time of an output token
 SERVED = {

@@ -122,7 +122,7 @@ def misfit_card(plan: Plan, estimate: Prediction) -> DeltaGenerator:
 
 
 def _held_bar(shown: Prediction) -> None:
-    if not shown.compiled and (held := predictions.memory_parts(shown)):
+    if held := predictions.memory_parts(shown):
         st.html(shares.memory_bar(held, shown.memory_bytes.capacity))
 
 

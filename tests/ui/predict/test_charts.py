@@ -7,7 +7,7 @@ import altair
 import pytest
 
 from spmd_core.base import bytes_text
-from spmd_core.facts import Estimate
+from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.machine import get_topology
 from spmd_core.sweeps import TrainingQuestion, train
 from spmd_core.time import estimate_step
@@ -101,6 +101,24 @@ def test_a_memory_bar_has_each_part_and_what_is_free():
     full = shares.memory_bar({"parameters": 3 * 2.0**30, "gradients": 1.0}, 2**30)
     assert "free" not in full and "other" not in full, "a part of no width has no name"
     assert "300% of 1.0 GiB" in full
+
+
+@pytest.mark.parametrize(
+    ("argument", "peak", "parts"),
+    [
+        (7, 10, {"arguments": 7, "temporaries": 3}),
+        (10, 10, {}),  # one part is no split
+        (None, 10, {}),
+        (0, 10, {}),
+        (11, 10, {}),  # arguments that are freed before the peak
+        (7, None, {}),
+    ],
+)
+def test_the_memory_of_a_compiled_step_is_its_arguments_and_temporaries(argument, peak, parts):
+    held = PredictedMemory(argument=argument, peak=peak, capacity=16)
+    plan = parse_plan({"model": "llama-3.1-8b", "target": "tpu:v5e:16x16", "mesh": {"fsdp": 256}, "batch_per_device": 2})  # fmt: skip
+    changes = {"compiled": True, "memory_bytes": held, "before_compiling": {}}
+    assert memory_parts(estimate_step(plan).model_copy(update=changes)) == parts
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ result.findings(wrong)
 if details:
     details()
 constrain.draw(program)
-arrays.tables(program)
+arrays.tables(wrong.program)
 if not refusal and not misfit:
     with searched if better.is_begun(experiment) else st.container():
         better.draw(experiment)

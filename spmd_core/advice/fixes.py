@@ -177,7 +177,7 @@ def held_bytes(program: Program, specs: Specs, donated: Collection[str] | None =
     """Returns the bytes of arguments in a device's memory with these specs in front of others; with
     `donated` also those of the results beside arguments that are not donated, nor named there.
     """
-    tried = replace(program, specs=tuple(in_front(specs, dict(program.specs)).items()))
+    tried = program.with_specs(tuple(in_front(specs, dict(program.specs)).items()))
     results = () if donated is None else results_beside(tried, donated)
     return device_bytes([*tried.arguments(), *results])[0]
 

@@ -17,7 +17,7 @@ from spmd_core.engine.absent.run import predict_experiment
 from spmd_core.engine.absent.topology import describe
 from spmd_core.engine.codeless import own_buffers, without_code
 from spmd_core.engine.exported.constrained import own_line
-from spmd_core.engine.exported.leaves import of_sharding, propagate
+from spmd_core.engine.exported.leaves import of_sharding, propagate, result_specs
 from spmd_core.engine.exported.lower import complete, meshed, quoted_files
 from spmd_core.engine.lower import execute, structs
 from spmd_core.experiment import Experiment, type_text
@@ -138,7 +138,9 @@ def propagated(experiment: Experiment, strategy: str) -> Partitioned:
             line = own_line(location, own)
             for of in _type_texts(types, shardings):
                 values[line, of] += number
-    return Partitioned(collectives=(), values=tuple((*of, n) for of, n in values.items()))
+        outputs = tuple(result_specs(module, program.mesh)) if program and program.mesh else None
+    listed = tuple((*of, n) for of, n in values.items())
+    return Partitioned(collectives=(), values=listed, outputs=outputs)
 
 
 def _alike(op: Any) -> Iterator[tuple[str, tuple[ir.Type, ...], ir.Attribute | None]]:

@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from spmd_core.base import (
     shorten,
 )
 from spmd_core.experiment import Experiment
+from spmd_core.fields import Spec
 from spmd_core.history import asks_for_examples, matches
 from spmd_core.lab.archive.archives import Archives
 from spmd_core.lab.cluster.lanes import cluster_lanes
@@ -478,6 +479,19 @@ class Lab:
         self._check_partitions(before, asker)
         was, now = (self._partitioning.known(each, each.strategies[0]) for each in (before, after))
         return WhatIf(before, after, (was, now)) if was and now else None
+
+    def followed(
+        self, experiment: Experiment, asker: Asker = COMMAND_LINE
+    ) -> Mapping[str, Spec] | None:
+        """Returns the spec that each output of an exported program follows by propagation, by path,
+        where that has answered before; None, and nothing is requested, else.
+        """
+        self._check_partitions(experiment, asker)
+        known = self._propagating.known(experiment, experiment.strategies[0])
+        if not known or known.outputs is None or not experiment.exported:
+            return None
+        outputs = zip(experiment.exported.described.outputs, known.outputs, strict=True)
+        return {leaf.path: spec for leaf, spec in outputs if spec is not None}
 
     def is_partitioned(
         self, before: Experiment, after: Experiment, asker: Asker = COMMAND_LINE

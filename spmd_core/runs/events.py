@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from spmd_core.base import Frozen, WorkerError, shorten
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Collective, Estimate
+from spmd_core.fields import Spec
 from spmd_core.results import Environment, Failure, Operation, Point, Result
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -218,7 +219,7 @@ class Partitioned(Frozen):
     end, as programs for GPUs and with Pallas kernels are, the estimate of its time on an
     absent target, and its seconds by part, what else a device does, where that can be listed, and
     the CPU seconds that this took; `values`: of propagation alone, its values by source line and type,
-    and how many there are of each; no collectives.
+    and how many there are of each, and the specs of an exported program's outputs; no collectives.
     """
 
     event: Literal["partitioned"] = "partitioned"
@@ -226,6 +227,7 @@ class Partitioned(Frozen):
     peak_bytes: int | None = None
     is_compiled: bool = False
     values: tuple[tuple[str, str, int], ...] | None = None
+    outputs: tuple[Spec | None, ...] | None = None
     predicted_s: Estimate | None = None
     shares_s: dict[str, float] | None = None
     operations: tuple[Operation, ...] | None = None

@@ -5,7 +5,7 @@ the dim that each integer argument indexes, so that what is drawn for it is with
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -235,11 +235,20 @@ def _propagated(module: ir.Module, arguments: int, mesh: Mesh) -> list[Spec | No
     except Exception:  # the pass is the library's own: without it they are not known
         return []
     main: Any = ir.SymbolTable(module.operation)["main"]
+    for each in main.result_attrs:
+        _check_over(ir.DictAttr(each), mesh)
     given = list(main.arg_attrs)
-    attributes = [*given[len(given) - arguments :], *main.result_attrs]
-    dicts = [ir.DictAttr(each) for each in attributes]
-    for each in dicts[arguments:]:
-        _check_over(each, mesh)
+    return [*_specs(given[len(given) - arguments :], mesh), *result_specs(module, mesh)]
+
+
+def result_specs(module: ir.Module, mesh: Mesh) -> list[Spec | None]:
+    """Returns the specs of the outputs of a module that was propagated, replicated where it has none."""
+    main: Any = ir.SymbolTable(module.operation)["main"]
+    return _specs(main.result_attrs, mesh)
+
+
+def _specs(attributes: Iterable[ir.Attribute], mesh: Mesh) -> list[Spec | None]:
+    dicts = map(ir.DictAttr, attributes)
     return [_spec(each, mesh) if "sdy.sharding" in each else () for each in dicts]
 
 

@@ -76,12 +76,14 @@ class Finding:
 class Program:
     """A program on a mesh: `mesh` has a size for each of its axes, `specs` are by pattern, the
     first that matches counts, `dims` are the sizes of its symbols, by default `SYMBOL_SIZE` each.
+    `followed`: what propagation gives outputs with these specs, by path, where it has answered.
     """
 
     described: Described
     mesh: Mesh
     specs: tuple[tuple[str, Spec], ...] = ()
     dims: Mapping[str, int] | None = None
+    followed: Mapping[str, Spec] | None = None
 
     def arguments(self) -> tuple[Held, ...]:
         """What each device holds of each argument."""
@@ -125,14 +127,30 @@ class Program:
         return padded(given if given is not None else leaf.known or (), len(leaf.sizes))
 
     def output_spec(self, leaf: Leaf) -> Spec | None:
-        """The spec of an output: its argument's where its file shards both alike, else its file's,
-        else what Shardy gave it when the file was read; None where that is not known.
+        """The spec of an output: what it follows where its file leaves it to the compiler, its
+        argument's where its file shards both alike, else its file's, else what Shardy gave it when
+        the file was read; None where that is not known.
         """
+        if self.followed and leaf.spec is None and leaf.path in self.followed:
+            return padded(self.followed[leaf.path], len(leaf.sizes))
         of = self.described.leaves.get(leaf.replaces or "")
         if of is not None and leaf.known == of.known:
             return self.spec(of)
         known = leaf.spec if self.is_changed else leaf.known
         return None if known is None else padded(known, len(leaf.sizes))
+
+    def with_specs(self, specs: tuple[tuple[str, Spec], ...]) -> "Program":
+        """Returns the program with other specs: of outputs whose arguments these shard otherwise it is
+        not known what they follow.
+        """
+        changed, leaves = replace(self, specs=specs), self.described.leaves
+        of = {leaf.path: leaves.get(leaf.replaces or "") for leaf in self.described.outputs}
+        left = {
+            path: spec
+            for path, spec in (self.followed or {}).items()
+            if (leaf := of[path]) is None or self.spec(leaf) == changed.spec(leaf)
+        }
+        return replace(changed, followed=left)
 
     def kept_outputs(self) -> tuple[Held, ...]:
         """The outputs, each updated argument that no change names as Shardy gave it when the file was
@@ -401,7 +419,7 @@ def _not_donated(program: Program, held: Mapping[str, Held]) -> Iterator[Finding
     once. A gradient, or a result of a parameter's sizes, leaves the parameter in use. An output of
     other bytes on a device, as far as propagation knows them, takes no buffer of its argument.
     """
-    updates = [output for output in program.outputs() if output.leaf.is_update]
+    updates = [output for output in program.kept_outputs() if output.leaf.is_update]
     of = {output.leaf.replaces: held.get(output.leaf.replaces or "") for output in updates}
     resized = {
         output.leaf.replaces

@@ -40,7 +40,7 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, better, compiled, fix, peak, treemap
+from spmd_lab.ui.programs import arrays, better, compiled, fix, outputs, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
@@ -165,7 +165,7 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     """Returns what is wrong with an exported program, by its file and by what a run compiled of it.
     `before`: the program as its author sharded it.
     """
-    program = experiment.exported
+    program = outputs.following(experiment)
     assert program is not None
     status = find(run) if run else None
     found = _compiled_of(status, experiment)
@@ -268,6 +268,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         fix.refused(fixes)
         of = {wrong.change.before.id: wrong.titles} if wrong.change else {}
         fix.told_changes(None if wrong.is_worse else fixes.known, of)
+        outputs.told(wrong.program)
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -261,3 +262,19 @@ def test_a_donated_argument_takes_another_spec_than_the_result_in_its_place(path
         for each in (experiment, changed)
     )
     assert after == before * (4 - len(paths)) // 4
+
+
+def test_propagation_answers_what_outputs_follow_that_no_sharding_names():
+    """As `jax.jit` without out_shardings: another spec of one argument moves the output of another."""
+    x, w, v = _array((64, 32), "data"), _array((32, 16), None, "tensor"), _array((16, 32))
+    experiment = _experiment(lambda x, w, v: ((x @ w).T @ x, v), x=x, w=w, v=v)
+    assert experiment.exported
+    outputs = [each.path for each in experiment.exported.described.outputs]
+    first, _ = propagated(experiment, "auto").outputs
+    assert first[0] == ("tensor",), "the dim that it has of `w`"
+    moved = experiment.vary(specs={"w": [None, None]})
+    first, second = propagated(moved, "auto").outputs
+    assert not any(first) and not any(second)
+    program = replace(moved.exported, followed=dict(zip(outputs, (first, second), strict=True)))
+    assert program.outputs()[0].copies == 8
+    assert experiment.exported.outputs()[0].copies == 2

@@ -38,10 +38,10 @@ from spmd_core.runs.events import Partitioned
 from spmd_core.trials import searches
 from spmd_core.trials.trying.remedy_search import to_stored
 from spmd_core.words import run_headline
-from spmd_core.workloads import Held, Leaf, Program, programs
+from spmd_core.workloads import Described, Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.programs import arrays, better, door, fix, peak, result, treemap
+from spmd_lab.ui.programs import arrays, better, door, fix, outputs, peak, result, treemap
 from tests.layers import ROOT
 from tests.ui.predictions import TOO_LARGE, predicted, store
 
@@ -1360,3 +1360,27 @@ def test_a_change_that_helps_is_not_called_worse_for_one_before_it(monkeypatch, 
     monkeypatch.setattr(fix.state, "before_change", lambda _: "last")
     monkeypatch.setattr(fix.state, "experiment", lambda _: "now")
     assert fix.changed("every") is answers["every" if shown == "every" else "last"]
+
+
+@pytest.mark.parametrize(
+    ("named", "followed", "words"),
+    [
+        ("a", (), "b is replicated now, +14.0 KiB on each device, since no out_shardings name it"),
+        ("a", ("x",), ""),  # where it was
+        ("b", (), ""),  # which the change names
+    ],
+)
+def test_outputs_that_a_change_does_not_name_and_moves_are_told(named, followed, words):
+    leaf = lambda path, **more: Leaf(path=path, sizes=("64", "64"), dtype="float32", **more)  # noqa: E731
+    spec, mesh = (("x",), ()), (("x", 8),)
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=mesh, devices=8, bytes=0,
+        arguments=tuple(leaf(path, spec=((), ())) for path in "ab"),
+        outputs=tuple(leaf(f"0/{path}", propagated=spec, replaces=path, is_update=True) for path in "ab"),
+    )  # fmt: skip
+    before = Program(described, mesh)
+    follows = {"0/a": spec, "0/b": (followed, ())}
+    after = Program(described, mesh, ((named, spec),), followed=follows)
+    assert outputs.followed_words(before, after) == words
+    back = after.with_specs((*after.specs, ("b", spec)))
+    assert ("0/b" in back.followed) == (named == "b"), "another spec: not known what it follows"

@@ -7,8 +7,10 @@ import streamlit as st
 from spmd_core.advice import in_front
 from spmd_core.experiment import Experiment, read_spec_words
 from spmd_core.workloads import VALUE, Program
-from spmd_lab.ui import shell, state
+from spmd_lab.ui import live, shell, state
+from spmd_lab.ui.lab import find
 
+RECOMPILE_S = 30.0  # of a compile, below which a press that changes a compiled program does another
 OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
 
 
@@ -40,22 +42,36 @@ def changed(specs: Mapping[str, object]) -> Experiment:
 
 def give(specs: Mapping[str, object]) -> None:
     """Gives the screen's program these specs, in front of its own."""
-    before = state.experiment("programs")
+    before, is_compiled = state.experiment("programs"), _compiles_soon()
     if shell.done(lambda: _replace(changed(specs))):
-        _changed_from(before)
+        _changed_from(before, is_compiled)
 
 
 def put(after: Experiment) -> None:
     """Shows the screen a changed experiment of its program."""
-    before = state.experiment("programs")
+    before, is_compiled = state.experiment("programs"), _compiles_soon()
     _replace(after)
-    _changed_from(before)
+    _changed_from(before, is_compiled)
 
 
-def _changed_from(before: Experiment) -> None:
-    note(before, state.experiment("programs"))
+def _changed_from(before: Experiment, is_compiled: bool) -> None:
+    after = state.experiment("programs")
+    note(before, after)
     state.note_act("programs")
+    if is_compiled:
+        live.ask("programs", after)
     st.rerun()
+
+
+def _compiles_soon() -> bool:
+    """Returns True if the screen's program was compiled, in little time: the findings of a compile are
+    listed again then without a press.
+    """
+    experiment, status = state.experiment("programs"), find(state.run("programs") or "")
+    if status is None or status.state != "succeeded" or status.experiment != experiment:
+        return False
+    took_s = status.elapsed_s
+    return experiment.place.is_absent and took_s is not None and took_s < RECOMPILE_S
 
 
 def note(before: Experiment, after: Experiment) -> None:

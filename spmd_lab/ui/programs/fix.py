@@ -223,8 +223,8 @@ def _checked(specs: Specs) -> WhatIf | None:
     """
     if not is_opened():
         return _checked_before(specs)
-    before, after = state.experiment("programs"), constrain.changed(specs)
     try:
+        before, after = state.experiment("programs"), constrain.changed(specs)
         if as_viewer(lab().is_partitioned, before, after):
             return as_viewer(lab().what_if, before, after)
     except LabError:

@@ -40,7 +40,7 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, better, compiled, fix, outputs, peak, treemap
+from spmd_lab.ui.programs import arrays, better, compiled, earlier, fix, outputs, peak, treemap
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
@@ -92,6 +92,7 @@ class Wrong:
       result: the prediction that it is of; None of attached devices.
       when: how long ago that was.
       as_is: what the compiler makes of the program as it is, where no fix is compared with it.
+      unchecked: what a compile found before the last change, and nothing has checked since.
     """
 
     program: Program
@@ -103,6 +104,7 @@ class Wrong:
     result: Result | None = None
     when: str = ""
     as_is: WhatIf | None = None
+    unchecked: Sequence[StepFinding] = ()
 
     @property
     def now(self) -> Partitioned | None:
@@ -172,6 +174,8 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     own = found.strategies["auto"] if found else None
     compiled_by = run if own and run else ""
     fixes = fix.judged(partial(_not_done, program, own), compiled_by)
+    if own:
+        earlier.keep(program, fixes.listed, all_findings(program))
     is_absent = experiment.place.is_absent
     change = fix.changed(before)
     is_alone = not (own or change or fixes.offered)
@@ -185,6 +189,7 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         compiled=own,
         result=found if is_absent and own and own.prediction else None,
         when=ago(status.finished_at or status.submitted_at) if status else "",
+        unchecked=() if own else earlier.unchecked(program, fixes.listed),
     )
 
 
@@ -197,7 +202,7 @@ def of_file(before: Experiment) -> list[StepFinding]:
 def findings(wrong: Wrong) -> None:
     """Draws each finding with its fix, by what that saves; where the bytes of a device are."""
     program = wrong.program
-    if wrong.fixes.listed:
+    if wrong.fixes.listed or wrong.unchecked:
         _findings(wrong)
     done_in_code(program)
     arrays.picture_of(program, None if wrong.fixes.is_comparing else _mended(wrong))
@@ -213,9 +218,10 @@ def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
     listed, unchecked = fixes.listed, unchecked_words(wrong.compiled)
     limit = _limit(wrong)
+    so_far = earlier.count_words(len(wrong.unchecked)) or " so far" * bool(unchecked)
     with st.container(key="findings", gap=None):
         st.html(
-            f'<h2>{_count(len(listed) + bool(limit))}{" so far" * bool(unchecked)}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
+            f'<h2>{_count(len(listed) + bool(limit))}{so_far}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
         )
         if limit:
             _waiting(limit)
@@ -225,6 +231,7 @@ def _findings(wrong: Wrong) -> None:
             saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
             costs = "…" if fixes.is_compared(each) else _saves(each, saved, fixes)
             _finding(at, each, copied, costs, wrong)
+        earlier.draw(wrong.unchecked, _TITLES)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
     if unchecked:
@@ -266,12 +273,17 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         elif not wrong.is_worse:
             compiled.limits(wrong.compiled, wrong.now)
         fix.refused(fixes)
-        of = {wrong.change.before.id: wrong.titles} if wrong.change else {}
-        fix.told_changes(None if wrong.is_worse else fixes.known, of)
-        outputs.told(wrong.program)
+        _told(wrong)
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
+
+
+def _told(wrong: Wrong) -> None:
+    """Draws what the fix costs, and what the last change did."""
+    of = {wrong.change.before.id: wrong.titles} if wrong.change else {}
+    fix.told_changes(None if wrong.is_worse else wrong.fixes.known, of)
+    outputs.told(wrong.program)
 
 
 def _sure(wrong: Wrong, shown: WhatIf | None) -> None:
@@ -500,6 +512,8 @@ def _change(was: int, now: int) -> str:
 
 
 def _count(number: int) -> str:
+    if not number:
+        return "Nothing is wrong so far"
     return "1 thing is wrong" if number == 1 else f"{number} things are wrong"
 
 

@@ -3,12 +3,24 @@
 import pytest
 
 from spmd_core.lab.supervisor.partitioning import Partitioning
+from spmd_lab.ui.programs import constrain
 from tests.labs import partitioned_once
 
 
 @pytest.fixture
 def partitions_anew():
     """For a test of what is shown while a process is at work."""
+
+
+@pytest.fixture
+def recompiles():
+    """For a test of the compile that follows a change of a compiled program."""
+
+
+@pytest.fixture(autouse=True)
+def _not_recompiled(request, monkeypatch):
+    if "recompiles" not in request.fixturenames:
+        monkeypatch.setattr(constrain, "RECOMPILE_S", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ from spmd_core.base import RequestError, WorkerError
 from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
 from spmd_core.facts import (
+    Accident,
     Bounds,
     Change,
     Collective,
@@ -41,7 +42,17 @@ from spmd_core.words import run_headline
 from spmd_core.workloads import Described, Held, Leaf, Program, programs
 from spmd_lab.ui import cards
 from spmd_lab.ui.lab import lab
-from spmd_lab.ui.programs import arrays, better, door, fix, outputs, peak, result, treemap
+from spmd_lab.ui.programs import (
+    arrays,
+    better,
+    constrain,
+    door,
+    fix,
+    outputs,
+    peak,
+    result,
+    treemap,
+)
 from tests.layers import ROOT
 from tests.ui.predictions import TOO_LARGE, predicted, store
 
@@ -1384,3 +1395,65 @@ def test_outputs_that_a_change_does_not_name_and_moves_are_told(named, followed,
     assert outputs.followed_words(before, after) == words
     back = after.with_specs((*after.specs, ("b", spec)))
     assert ("0/b" in back.followed) == (named == "b"), "another spec: not known what it follows"
+
+
+@pytest.fixture
+def compiled_example(screen, data_folder, monkeypatch):
+    """The example, compiled, with a constraint that drops an axis; what a fix brings is known."""
+
+    def partitioned(before, after, *_, **__):
+        return WhatIf(before, after, (answered(2.0, 1.0), answered(2.0, 0.5)))
+
+    for name in ("what_if", "what_if_now", "what_if_known"):
+        monkeypatch.setattr(lab(), name, partitioned)
+    monkeypatch.setattr(lab(), "is_partitioned", lambda *_, **__: True)
+    described = programs.take(door.EXAMPLE.read_bytes(), "example")
+    experiment = as_exported(described)
+    dropped = Accident(
+        kind="dropped_batch",
+        source="example_program.py:3",
+        axes=("fsdp",),
+        spec=(("fsdp",), ()),
+        share=0.5,
+    )
+    result_ = predicted(experiment, auto=waits(0.006))
+    own = result_.strategies["auto"].model_copy(update={"accidents": (dropped,)})
+    store(data_folder, result_.model_copy(update={"strategies": {"auto": own}}))
+    screen.query_params["experiment"] = link.encode(experiment)
+    return screen.run()
+
+
+def heads(screen):
+    bodies = [each.proto.body for each in screen.get("html")]
+    return " ".join(re.sub("<[^>]*>", " ", each) for each in bodies if "wrong" in each)
+
+
+def test_what_only_a_compile_finds_stays_listed_until_the_next_compile(compiled_example):
+    screen = compiled_example
+    assert not screen.exception and "4 things are wrong " in heads(screen)
+    pressed = lambda kind: next(  # noqa: E731
+        each for each in screen.button if f":{kind}:" in (each.key or "")
+    )
+    pressed("replicated").click().run()
+    assert not screen.exception and "so far" not in heads(screen)
+    assert "2 things are wrong, 1 to check again" in heads(screen)
+    assert ":gray[**Batch dropped**]" in " ".join(each.value for each in screen.markdown)
+    assert "Found before the change. Compile to check." in captions(screen)
+    button(screen, "Undo").click().run()
+    assert "4 things are wrong " in heads(screen), "as it was compiled"
+    pressed("dropped_batch").click().run()
+    assert "to check again" not in heads(screen), "whose fix it has"
+    assert ":gray[**" not in " ".join(each.value for each in screen.markdown)
+
+
+@pytest.mark.usefixtures("recompiles")
+def test_a_press_that_changes_a_compiled_program_compiles_it_again(compiled_example, monkeypatch):
+    screen, asked = compiled_example, []
+    monkeypatch.setattr(constrain.live, "ask", lambda _, experiment: asked.append(experiment))
+    screen.number_input[0].set_value(8).run()
+    screen.number_input[1].set_value(1).run()
+    assert not asked, "of each size that is typed"
+    button(screen, "Undo").click().run()
+    assert "4 things are wrong " in heads(screen) and not asked
+    next(each for each in screen.button if (each.key or "").startswith("mend")).click().run()
+    assert asked == [link.decode(screen.query_params["experiment"])]

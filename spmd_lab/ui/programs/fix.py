@@ -55,9 +55,16 @@ class Fixes:
 
     @property
     def lead(self) -> StepFinding | None:
-        """The finding that the card has: the first of which not every fix is worse, else the first."""
-        first = next(iter(self.listed), None)
-        return next((each for each in self.listed if not self.is_spent(each)), first)
+        """The finding that the card has: the first whose fix is not known to save nothing, else the
+        first of which not every fix is worse, else the first.
+        """
+        left = [each for each in self.listed if not self.is_spent(each)]
+        saving = (each for each in left if not self.is_idle(each))
+        return next(saving, next(iter([*left, *self.listed]), None))
+
+    def is_idle(self, each: StepFinding) -> bool:
+        """Returns True if the fix of a finding is known to save neither time nor peak."""
+        return (known := self.answers.get(key(each))) is not None and known.is_no_gain
 
     @property
     def known(self) -> WhatIf | None:
@@ -72,7 +79,7 @@ class Fixes:
     @property
     def is_no_gain(self) -> bool:
         """Returns True if the card's fix is known to save neither time nor peak."""
-        return self.known is not None and self.known.is_no_gain
+        return self.lead is not None and self.is_idle(self.lead)
 
     @property
     def alike(self) -> Specs:

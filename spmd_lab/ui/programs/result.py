@@ -117,10 +117,11 @@ class Wrong:
     @property
     def is_finished(self) -> bool:
         """Returns True if nothing is wrong with the compiled program, or it fits and arguments to
-        donate are left; with others left that save little memory, if it has room and waits for
-        collectives.
+        donate are left, and what no spec mends; with others left that save little memory, if it has
+        room and waits for collectives.
         """
-        left = [each for each in self.fixes.listed if each.kind != "missing_donation"]
+        listed = [each for each in self.fixes.listed if each.kind != "missing_donation"]
+        left = [each for each in listed if not self.fixes.is_spent(each)]
         if self.compiled is None or self.is_worse:
             return False
         predicted = self.compiled.prediction

@@ -1210,6 +1210,43 @@ def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is
     assert result._headline(wrong(0.0001)).startswith("moments is held twice"), "1. Not donated"
 
 
+def test_a_step_whose_every_fix_is_worse_leads_with_what_it_waits_for(opened):
+    """Whose fix no press would give: its row has the figures, and what to press is another change."""
+    experiment, first, twice, wrong = opened
+    spent = first.model_copy(update={"specs": ()})
+    worse = WhatIf(
+        experiment, experiment.vary(target="tpu:v5e:2x2"), (answered(2.0, 1.0), answered(2.0, 1.4))
+    )
+    of = StrategyResult(
+        status="ok", prediction=waits(0.006), memory_bytes=MemoryBytes(peak=1 << 30)
+    )
+    run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+    fixes = fix.Fixes([spent, twice], {fix.key(spent): [(dict(first.specs), worse)]}, {})
+    shown = replace(wrong([spent, twice]), fixes=fixes, compiled=of, result=run)
+    assert shown.is_finished
+    assert result._headline(shown) == "60% of the step waits for all-reduce over data."
+    assert not replace(shown, compiled=None, result=None).is_finished
+
+
+@pytest.mark.parametrize(
+    ("gains", "lead"), [("no yes", 1), ("no no", 0), ("yes yes", 0), ("no", 0)]
+)
+def test_the_card_has_the_first_fix_that_saves_something(opened, gains, lead):
+    experiment, first, _, _ = opened
+    listed = [
+        first.model_copy(update={"path": f"params/{at}"}) for at, _ in enumerate(gains.split())
+    ]
+    answers = {
+        fix.key(each): WhatIf(
+            experiment,
+            experiment.vary(target="tpu:v5e:2x2"),
+            (answered(2.0, 1.0), answered(2.0, 0.5 if gain == "yes" else 1.0)),
+        )
+        for each, gain in zip(listed, gains.split(), strict=True)
+    }
+    assert fix.Fixes(listed, {}, answers).lead is listed[lead]
+
+
 @pytest.mark.parametrize(("peak_gib", "is_finished"), [(5, False), (200, True)])
 def test_a_fix_that_saves_much_of_the_peak_stays_in_front_after_a_compile(peak_gib, is_finished):
     program = Program(door.described_example(), door.described_example().mesh)

@@ -49,6 +49,9 @@ from spmd_core.plan.sharding import (
     plan_notes,
     state_share,
     undivided_axes,
+    weight_key,
+    weight_shards,
+    weights,
 )
 
 __all__ = [
@@ -109,4 +112,7 @@ __all__ = [
     "sharding",
     "state_share",
     "undivided_axes",
+    "weight_key",
+    "weight_shards",
+    "weights",
 ]

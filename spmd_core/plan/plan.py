@@ -159,7 +159,8 @@ class Plan(PlanFields):
         for name in given.keys() - {*VARIABLE}:
             rule = "is not one of a decoder's"
             raise refuse(f"size {shorten(name)}", rule, f"use {', '.join(VARIABLE)}")
-        own.varied(**given)  # refuses sizes that make no decoder
+        if given:
+            own.varied(**given)  # refuses sizes that make no decoder
         usual = {name: getattr(own, name) for name in VARIABLE}
         usual["kv_heads"] = own.keys_of(given.get("heads", own.heads))
         return tuple(
@@ -304,11 +305,13 @@ class Plan(PlanFields):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> "Plan":
         """A copy with other fields, without what was worked out of these."""
         if is_policy := (update or {}).keys() <= _KEPT:
-            for name in _cached_names() - vars(self).keys():
-                getattr(self, name)
+            cached = _cached_names()
+            if len(vars(self)) < len(cached) + len(_fields()):
+                for name in cached - vars(self).keys():
+                    getattr(self, name)
         copied = super().model_copy(update=update, deep=deep)
         if not is_policy:
-            for name in [each for each in vars(copied) if each not in type(self).model_fields]:
+            for name in vars(copied).keys() - _fields():
                 del vars(copied)[name]
         return copied
 
@@ -563,6 +566,11 @@ def makes_rings(topology: Topology, flags: Iterable[str]) -> bool:
         return False
     given = dict(flag.removeprefix("--").split("=", 1) for flag in flags).get(RING_FLAG, "")
     return not given.isdigit() or int(given) < LEAST_WITHOUT_MIB
+
+
+@cache
+def _fields() -> frozenset[str]:
+    return frozenset(Plan.model_fields)
 
 
 @cache

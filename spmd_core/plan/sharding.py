@@ -3,7 +3,7 @@
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -170,6 +170,36 @@ def _parameter_arrays(key: _WeightKey) -> tuple[ShardedArray, ...]:
     )
 
 
+def weight_key(plan: Plan) -> Hashable:
+    """Returns a key of plans with the same weights, sharded alike, whatever their batch and policy."""
+    return _weight_key(plan)
+
+
+def weights(plan: Plan) -> tuple[ShardedArray, ...]:
+    """Returns the parameters that are matrices, under a plan's mesh."""
+    return _weights(_weight_key(plan))
+
+
+def weight_shards(
+    plan: Plan, layer: ModelSize | None = None
+) -> Mapping[tuple[str, str | None], int]:
+    """Returns the shards over `tensor` and `expert` of each dim of the weights, or of those of a layer:
+    in the first array that has it, as (dim, None), and in each array, as (dim, its name).
+    """
+    return _shards(_weight_key(plan), layer)
+
+
+@lru_cache(maxsize=256)
+def _shards(key: _WeightKey, layer: ModelSize | None) -> Mapping[tuple[str, str | None], int]:
+    mesh, shards = dict(key.mesh), dict[tuple[str, str | None], int]()
+    for array in _layer_weights(key, layer) if layer else _weights(key):
+        for (dim, _), axes in zip(array.dims, array.axes, strict=True):
+            over = math.prod(mesh[axis] for axis in axes if axis in ("tensor", "expert"))
+            shards.setdefault((dim, None), over)
+            shards.setdefault((dim, array.name), over)
+    return shards
+
+
 def layer_weights(plan: Plan, layer: ModelSize) -> tuple[ShardedArray, ...]:
     """The matrices of one layer."""
     return _layer_weights(_weight_key(plan), layer)
@@ -239,13 +269,13 @@ def undivided_axes(plan: Plan) -> tuple[str, ...]:
     """A sentence for each mesh axis that should shard the weights but divides none of their dims,
     so that they are replicated along it.
     """
-    weights, mesh, sentences = _weights(plan), dict(plan.mesh), []
-    used = {axis for array in weights for axes in array.axes for axis in axes}
+    matrices, mesh, sentences = weights(plan), dict(plan.mesh), []
+    used = {axis for array in matrices for axes in array.axes for axis in axes}
     for axis, size in plan.mesh:
         over = dict[
             tuple[str, ...], dict[tuple[str, int], None]
         ]()  # dims by the axes that they fail
-        both = (zip(array.dims, array.axes, strict=True) for array in weights)
+        both = (zip(array.dims, array.axes, strict=True) for array in matrices)
         for dim, axes in chain.from_iterable(both):
             if axis in (rule := RULES.get(dim[0], ())):
                 before = (each for each in axes if rule.index(each) < rule.index(axis))
@@ -268,9 +298,9 @@ def _undivided(
     return f"{' and '.join(sizes)} {do} not divide over {product}"
 
 
-def _weights(plan: Plan | _WeightKey) -> list[ShardedArray]:
-    key = plan if isinstance(plan, _WeightKey) else _weight_key(plan)
-    return [array for array in _parameter_arrays(key) if not array.name.endswith("norm")]
+@lru_cache(maxsize=64)
+def _weights(key: _WeightKey) -> tuple[ShardedArray, ...]:
+    return tuple(each for each in _parameter_arrays(key) if not each.name.endswith("norm"))
 
 
 WORDS = {

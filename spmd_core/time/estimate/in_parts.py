@@ -296,13 +296,12 @@ def _held(
         table = memory_of_a_pass(_one(plan, layers, True)).parts[_STATE] - state
         more["embedding"] = table * (1 + (2 + own) / each)
     extra = int(sum(more.values()))
-    return replace(
-        memory,
-        peak=memory.peak + extra,
-        low=memory.low + extra,
-        high=memory.high + extra,
-        host=int(memory.host * held),
-        parts=memory.parts | {name: int(value) for name, value in more.items()},
+    return MemoryEstimate(
+        memory.peak + extra,
+        memory.low + extra,
+        memory.high + extra,
+        int(memory.host * held),
+        memory.parts | {name: int(value) for name, value in more.items()},
     )
 
 

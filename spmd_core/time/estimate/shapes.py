@@ -11,9 +11,10 @@ from spmd_core.plan import (
     ModelSize,
     Plan,
     ShardedArray,
-    arrays,
     batch_shards,
     layer_weights,
+    weight_shards,
+    weights,
 )
 from spmd_core.time.cost.constants import RING
 from spmd_core.time.estimate.constants import HALF_BYTES, LARGE_BYTES, NOT_OF_A_LAYER
@@ -79,11 +80,7 @@ class Shapes:
         """Parameters that are matrices, with the axes that shard them."""
         if self.is_layer:
             return layer_weights(self.plan, self.size)
-        return tuple(
-            each
-            for each in arrays(self.plan)
-            if each.group == "parameters" and not each.name.endswith("norm")
-        )
+        return weights(self.plan)
 
     def along(self, *names: str) -> int:
         """Devices along these mesh axes together."""
@@ -126,14 +123,7 @@ class Shapes:
 
     @cached_property
     def _shards(self) -> Mapping[tuple[str, str | None], int]:
-        """Of each dim, in the first array that has it and in each array by its name."""
-        shards: dict[tuple[str, str | None], int] = {}
-        for array in self.weights:
-            for (dim, _), axes in zip(array.dims, array.axes, strict=True):
-                over = math.prod(self.mesh[axis] for axis in axes if axis in ("tensor", "expert"))
-                shards.setdefault((dim, None), over)
-                shards.setdefault((dim, array.name), over)
-        return shards
+        return weight_shards(self.plan, self.size if self.is_layer else None)
 
     @property
     def projected_heads(self) -> float:

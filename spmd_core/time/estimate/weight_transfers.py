@@ -1,11 +1,11 @@
 """Collectives of weights and of their gradients: gathers, sums, rings, and what the optimizer moves."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from spmd_core.plan import DATA_AXES, LENGTH_AXES, STAGE, ShardedArray, batch_axes
+from spmd_core.plan import DATA_AXES, LENGTH_AXES, STAGE, ShardedArray, batch_axes, weight_key
 from spmd_core.time.cost.constants import DCN_LATENCY_S, RING
 from spmd_core.time.cost.links import NOMINAL, Route, dcn_bandwidth
 from spmd_core.time.estimate.constants import (
@@ -61,13 +61,28 @@ def weight_transfers(
     where weights pass in rings.
     """
     if shapes.ring == 1:
-        return _without_rings(shapes)
+        return _without_rings(_of_any_batch(shapes))
     return that_move(_of_weights(shapes, matmuls, recomputed))
 
 
-@lru_cache(maxsize=16)
-def _without_rings(shapes: Shapes) -> tuple[StepTransfer, ...]:
-    return that_move(_of_weights(shapes, {}, ()))
+@dataclass(frozen=True, slots=True)
+class _OfAnyBatch:
+    """A key of shapes whose weights move alike where none pass in rings; one of them."""
+
+    key: Hashable
+    shapes: Shapes = field(compare=False)
+
+
+def _of_any_batch(shapes: Shapes) -> _OfAnyBatch:
+    plan = shapes.plan
+    ways = (plan.target, plan.device_order, batch_axes(plan), shapes.moved_rows, plan.logit_parts)
+    steps = (plan.dropless, plan.precision, plan.optimizer, plan.shard_optimizer_over_data)
+    return _OfAnyBatch((weight_key(plan), *ways, *steps), shapes)
+
+
+@lru_cache(maxsize=512)  # a search tries each mesh with many batches and numbers of microbatches
+def _without_rings(of: _OfAnyBatch) -> tuple[StepTransfer, ...]:
+    return that_move(_of_weights(of.shapes, {}, ()))
 
 
 def _gathered(shapes: Shapes, array: ShardedArray) -> tuple[str, ...]:

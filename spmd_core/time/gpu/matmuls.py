@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from spmd_core.machine import Gpu, Topology
 from spmd_core.program import Instruction
@@ -21,6 +22,7 @@ from spmd_core.time.gpu.constants import (
 _EXACT_PASSES = 6  # of a float32 matmul at the highest precision
 
 
+@lru_cache(maxsize=256)
 def sustained(topology: Topology) -> Topology:
     """The topology as a training step finds it: GPUs at the clock that they hold for hours."""
     chip = topology.chip

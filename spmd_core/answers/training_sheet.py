@@ -258,10 +258,13 @@ def _not_met(answer: TrainingAnswer) -> str:
     assert nearest.run and nearest.plan
     takes, chips = days_text(nearest.run.days.estimate), nearest.plan.topology.chips
     paid = f", {money_text(nearest.run.money)}" if nearest.run.money is not None else ""
-    most = numbered(max(row.most for row in timed), "chip")
     fastest = f"the {least} is {chips:,} {chip_title(nearest.kind)}, {takes}{paid}"
     paid_of = _paid_tokens(nearest.run, question.budget) if question.budget else ""
     fewer = f"; {wanted} pays for {paid_of}" if paid_of else ""
+    at_peak = [row.least_money or 0.0 for row in timed]
+    if question.budget and min(at_peak) > question.budget:  # on any number of chips
+        return f"Nothing keeps {wanted}, even at 100% MFU ({money_text(min(at_peak))}): {fastest}{fewer}."
+    most = numbered(max(row.most for row in timed), "chip")
     at = f"{nearest.plan.tokens:,} tokens a step"
     return f"Nothing up to {most} keeps {wanted} at {at}: {fastest}{fewer}."
 

@@ -122,6 +122,7 @@ class TrainingRow:
       tried: (chips, run) of every number of chips that was looked at, ascending.
       counts, plans, pipelines: numbers of chips, plans and, of these, pipelines that were estimated.
       most: the largest number of chips that was looked at.
+      least_money: dollars of the run at the peak rate of any number of chips; None without a price.
       compiled: what the plan compiled to, where it was; its memory is the row's, its time is not:
         estimates are compared with estimates.
     """
@@ -138,6 +139,7 @@ class TrainingRow:
     plans: int = 0
     pipelines: int = 0
     most: int = 0
+    least_money: float | None = None
     compiled: Prediction | None = None
 
     @property

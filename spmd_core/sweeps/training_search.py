@@ -92,6 +92,7 @@ class _Kind:
             tried=tuple((each.chips, each.cost) for each in runs),
             counts=len(looked),
             most=max(looked, default=0),
+            least_money=24 * self._least * price if self._least and price else None,
             plans=self._plans,
             pipelines=self._pipelines,
         )

@@ -17,7 +17,7 @@ from spmd_core.answers import (
 from spmd_core.base import bytes_text, number_text
 from spmd_core.commands.printed.predict_lines import training_json
 from spmd_core.facts import Estimate
-from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, train
+from spmd_core.sweeps import TrainingAnswer, TrainingQuestion, least_chip_days, train
 from spmd_core.terms import chip_title, money_text
 from spmd_core.words import tokens_text
 
@@ -119,6 +119,21 @@ def test_the_headline_names_the_best_or_what_is_missed():
     assert "fastest" not in training_headline(alone)  # nothing was compared
     for given in ({"days": 30}, {"chips": 256}, {"days": 0.01}, {"budget": 1e6, "price": PRICE}):
         assert len(training_headline(asked(**given)).split()) <= 20
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9, 1.1])
+def test_a_budget_below_the_cost_at_the_peak_is_of_no_number_of_chips(share):
+    prices = dict(PRICE)
+    rows = asked(chips=256, price=PRICE).rows
+    least = min(
+        24 * prices[row.kind] * least_chip_days(row.plan, 1e12)
+        for row in rows
+        if row.kind in prices
+    )
+    words = training_headline(asked(budget=share * least, price=PRICE))
+    peak = f", even at 100% MFU ({money_text(least)}): the cheapest is "
+    assert (peak in words) is (share < 1) and words.startswith("Nothing")
+    assert ("up to" in words) is (share > 1) and len(words.split()) <= 25
 
 
 @pytest.mark.parametrize(("times", "mark"), [(1.1, "about even"), (4, "cannot tell")])

@@ -245,6 +245,12 @@ class WhatIf:
         return "; ".join([*words, *([] if self.is_timed else [NO_TIME])])
 
     @property
+    def worse_by(self) -> str:
+        """What is worse, before and after; "" where nothing is."""
+        values = {each.title: each.value for each in self.figures}
+        return "; ".join(f"{small(each)} rises {values[each]}" for each in self.raised)
+
+    @property
     def is_propagated(self) -> bool:
         """Returns True if the compiler has not answered yet: no collective is known."""
         return any(each.values is not None for each in self.programs)

@@ -37,6 +37,21 @@ def limit_words(prediction: Prediction) -> str:
     return f"the step is {bound}"
 
 
+def waits_at(prediction: Prediction) -> str:
+    """Returns the source line whose collectives a step waits for the longest, with its share of the
+    step; "" where no line is known, or no wait is worth a change.
+    """
+    seconds: dict[str, float] = {}
+    for each in prediction.collectives:
+        if each.source:
+            waited = each.exposed_total_s or (each.exposed_s or 0.0) * each.times
+            seconds[each.source] = seconds.get(each.source, 0.0) + waited
+    total = sum(prediction.shares_s.values()) or 1.0
+    source = max(seconds, key=seconds.__getitem__, default="")
+    share = seconds.get(source, 0.0) / total
+    return f"{share:.0%} at {source}" if share > _WAITS and waiting(prediction) else ""
+
+
 def _waits(prediction: Prediction) -> dict[str, float]:
     """Returns the seconds of a step that wait for collectives, by kind."""
     kinds = {each.kind for each in prediction.collectives}

@@ -281,7 +281,7 @@ def counted_words(counts: Sequence[int | None]) -> str:
     loops, and where a loop's count is unknown the second is.
     """
     runs = executed(counts)
-    often = "" if runs is None or runs == len(counts) else f", run {numbered(runs, 'time')} a step"
+    often = "" if runs is None or runs == len(counts) else f" ({numbered(runs, 'run')} a step)"
     return f"{numbered(len(counts), 'collective')}{often}"
 
 

@@ -304,7 +304,7 @@ def test_a_point_three_times_off_the_line_is_named():
         ((), "0 collectives"),
         ((1,), "1 collective"),
         ((1, 1), "2 collectives"),
-        ((1, 4), "2 collectives, run 5 times a step"),
+        ((1, 4), "2 collectives (5 runs a step)"),
         ((1, None), "2 collectives"),
     ],
 )

@@ -295,7 +295,7 @@ def compared_first(fixes: Fixes) -> None:
     if not fixes.lead or fixes.offered is None or fixes.known is None:
         return
     for specs, answer in fixes.worse.get(key(fixes.lead), ())[:1]:
-        st.caption(f"Compared first: {words(specs)}, worse: {plain(answer.verdict)}.")
+        st.caption(f"Compared first: {words(specs)}, worse: {plain(answer.worse_by)}.")
 
 
 def compares(fixes: Fixes, each: StepFinding, program: Program) -> bool:

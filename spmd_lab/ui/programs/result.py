@@ -10,6 +10,7 @@ from functools import partial
 from typing import Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.advice import (
     COST_TIME,
@@ -32,7 +33,7 @@ from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import Partitioned, RunStatus
 from spmd_core.terms import ago, listed as in_words
-from spmd_core.words import waiting
+from spmd_core.words import waiting, waits_at
 from spmd_core.workloads import Described, Program, matches
 from spmd_lab.ui import cards, live, remedies, state
 from spmd_lab.ui.compare import comparison, questions, view as views
@@ -69,7 +70,7 @@ _TITLES = {
     "replicated_batch": ("Batch replicated", "No axis shards {}, the batch."),
     "crossed_weight": ("Weight across", "The input of {} is gathered at each use."),
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
-    "wide_products": ("Wide products", "Products at {} are of a wider dtype."),
+    "wide_products": ("Wide products", "Products at {} are of a wider dtype than the weights."),
     "constant": ("Constant", "Each device holds a constant of {}."),
     "dropped_batch": ("Batch dropped", "The constraint at {} drops an axis of the batch."),
     "replicated_carry": ("Sum replicated", "Each turn of a loop replicates its sum at {}."),
@@ -250,11 +251,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     kept = wrong.change or wrong.as_is
     with st.container(key="answer-wrong"):
         row = cards.headline(plain(_headline(wrong)))
-        if wrong.is_finished:
-            row.badge("Compiled", icon=":material/check:", color="green")
-        elif of := shown or (kept if _kept(wrong, room) and not wrong.compiled else None):
-            made = f"Its fix: {small(of.made)}" if wrong.compiled else of.made
-            row.badge(plain(made), icon=":material/bolt:", color="orange")
+        _badge(row, wrong, shown or (kept if _kept(wrong, room) and not wrong.compiled else None))
         if wrong.result or shown or _kept(wrong, room):
             with cards.how_sure(row):
                 _sure(wrong, shown or kept)
@@ -278,6 +275,15 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
+
+
+def _badge(row: DeltaGenerator, wrong: Wrong, of: WhatIf | None) -> None:
+    """Draws how far the compiler went for the figures of the card."""
+    if wrong.compiled and (wrong.is_finished or of is None):
+        row.badge("Compiled", icon=":material/check:", color="green")
+    elif of:
+        made = f"Its fix: {small(of.made)}" if wrong.compiled else of.made
+        row.badge(plain(made), icon=":material/bolt:", color="orange")
 
 
 def _told(wrong: Wrong) -> None:
@@ -526,7 +532,9 @@ def _limit(wrong: Wrong) -> str:
     if not (wrong.is_finished and of and result) or wrong.is_worse:
         return ""
     has_more = bool(wrong.fixes.listed or remedies.best(result))
-    return capital(limit_of(of)) if has_more and of.prediction and waiting(of.prediction) else ""
+    if not has_more or not of.prediction or not waiting(of.prediction):
+        return ""
+    return capital("; ".join(filter(None, (limit_of(of), waits_at(of.prediction)))))
 
 
 def _waiting(limit: str) -> None:
@@ -579,9 +587,10 @@ def _first(first: StepFinding | None, of: StrategyResult | None = None) -> str:
     if not first:
         return clean_words(of)
     has_others = first.kind == "replicated" and len(first.specs) > 1
-    sentence = _TITLES[first.kind][1].format(
-        f"{_arrays(first)}{' and its optimizer state' * has_others}"
-    )
+    words, array = _TITLES[first.kind][1], _arrays(first)
+    if not array:  # no line of the program's own is known
+        words = words.replace(" at {}", "")
+    sentence = words.format(f"{array}{' and its optimizer state' * has_others}")
     costs = costs_words(first.kind, first.path, of) if of else ""
     return f"{sentence.removesuffix('.')}: {costs}." if costs else sentence
 
@@ -635,7 +644,8 @@ def _fix(at: int, each: StepFinding, wrong: Wrong) -> None:
     if fixes.is_spent(each):
         number = len(worse)
         many = f"{number} specs are worse" if number > 1 else "Its fix is worse"
-        st.caption(plain(f"{many}: {worse[0][1].verdict}."))
+        answer = worse[0][1]
+        st.caption(plain(f"{many}: {answer.worse_by}."), help=plain(f"{answer.verdict}."))
     elif each is _in_card(wrong):
         st.caption(":material/arrow_upward: Above")
     elif fix.compares(fixes, each, wrong.program):

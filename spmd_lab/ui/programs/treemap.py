@@ -1,5 +1,6 @@
 """Where the bytes of a program are: a rectangle for each array, as large as its bytes per device."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
@@ -236,15 +237,17 @@ def _place(axes: str) -> int:
 
 
 def _names_of(placed: Sequence[Tile], heads: Collection[str]) -> list[str]:
-    """Returns the name that each rectangle has room for: below headings the same for one leaf of
-    several arguments, the shortest of its names.
+    """Returns the name that each rectangle has room for: below headings the last part of its path,
+    else the same for one leaf of several arguments, the shortest of its names.
     """
+    last = Counter((_root(each), each.path.rpartition("/")[2]) for each in placed)
+    is_plain = all(number == 1 or name in _UNSPECIFIC for (_, name), number in last.items())
     named: dict[str, list[str]] = {}
     leaves = []
     for tile in placed:
         is_headed = _root(tile) in heads
         leaves.append(tile.path.partition("/")[2] if is_headed else f"/{tile.path}")
-        named.setdefault(leaves[-1], []).append(_name(tile, is_headed))
+        named.setdefault(leaves[-1], []).append(_name(tile, is_headed, is_headed and is_plain))
     shortest = {leaf: min(filter(None, some), key=len, default="") for leaf, some in named.items()}
     names = (named[leaf].pop(0) for leaf in leaves)
     return [name and shortest[leaf] for leaf, name in zip(leaves, names, strict=True)]
@@ -279,8 +282,10 @@ def _row(tile: Tile, odd: Collection[str], name: str) -> Row:
     }
 
 
-def _name(tile: Tile, is_headed: bool) -> str:
-    """Returns as much of the path of a rectangle as it has room for."""
+def _name(tile: Tile, is_headed: bool, is_plain: bool = False) -> str:
+    """Returns as much of the path of a rectangle as it has room for; of one that `is_plain` the last
+    part, which no other has.
+    """
     parts = [each for each in tile.path.removesuffix("/value").split("/") if each != "*"]
     parts = parts[is_headed:]
     # `kernel` alone names none of many
@@ -290,6 +295,7 @@ def _name(tile: Tile, is_headed: bool) -> str:
     names = ["/".join(parts[at:]) for at in from_]
     # `m/wo` of `m/layers/wo`: the first part tells a moment from its weight, the others do not
     names[1:1] = ["/".join((parts[0], *parts[-least:]))] * (len(parts) > 1 + least)
+    names = names[-1:] if is_plain and least == 1 else names
     return next((each for each in names if tile.place[2] * 850 > 7 * len(each) + 6), "")
 
 

@@ -987,7 +987,11 @@ def test_a_leaf_has_one_name_under_every_argument():
         for root, place in places.items()
     ]
     assert treemap._names_of(placed, {*places}) == ["up", "up", ""]
-    assert treemap._names_of(placed[1:], {*places}) == ["layers/up", ""]
+    assert treemap._names_of(placed[1:], {*places}) == ["up", ""], "however much room it has"
+    many = [
+        treemap.Tile(f"params/{of}/up", (held(f"params/{of}/up", 8),), wide) for of in ("a", "b")
+    ]
+    assert treemap._names_of(many, {"params"}) == ["a/up", "b/up"], "the last part tells none"
 
 
 def test_an_axis_has_its_color_in_every_program():
@@ -1206,6 +1210,13 @@ def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is
 
     assert result._headline(wrong(0.006)) == "60% of the step waits for all-reduce over data."
     assert result._limit(wrong(0.006)) == "60% of the step waits for all-reduce over data"
+    at = waits(0.006)
+    moved = [each.model_copy(update={"source": "f.py:3"}) for each in at.collectives]
+    of = wrong(0.006).compiled.model_copy(
+        update={"prediction": at.model_copy(update={"collectives": tuple(moved)})}
+    )
+    named = result._headline(replace(wrong(0.006), compiled=of))
+    assert named == "60% of the step waits for all-reduce over data; 60% at f.py:3."
     assert not result._limit(wrong(0.0001)), "what computes is not wrong"
     assert result._headline(wrong(0.0001)).startswith("moments is held twice"), "1. Not donated"
 
@@ -1494,3 +1505,10 @@ def test_a_press_that_changes_a_compiled_program_compiles_it_again(compiled_exam
     assert "4 things are wrong " in heads(screen) and not asked
     next(each for each in screen.button if (each.key or "").startswith("mend")).click().run()
     assert asked == [link.decode(screen.query_params["experiment"])]
+
+
+def test_wide_products_of_no_known_line_are_a_sentence():
+    wide = StepFinding(kind="wide_products", path="", bytes_per_device=0, sentence="", specs=())
+    assert result._first(wide) == "Products are of a wider dtype than the weights."
+    at = wide.model_copy(update={"path": "f.py:3"})
+    assert result._first(at) == "Products at f.py:3 are of a wider dtype than the weights."

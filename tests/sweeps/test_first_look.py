@@ -14,6 +14,7 @@ from spmd_core.search import (
 )
 from spmd_core.sweeps import TrainingQuestion, best_mesh, first_look, train, ways_out
 from spmd_core.sweeps.first_look import MOST_LOOKED
+from tests.cover import whole
 
 pytestmark = pytest.mark.slow
 SMALL = {"model": "scaled:1", "chips": ["v5e:4x4"], "global_batch": 32, "remat": ["full"]}
@@ -116,7 +117,7 @@ def days(each):
     ("model", "kind", "chips"),
     [
         ("llama-3.1-70b", "v5e", 128),
-        ("llama-3.1-8b", "v5e", 256),
+        pytest.param("llama-3.1-8b", "v5e", 256, marks=whole),
         ("llama-3.1-8b", "v5p", 8),
         ("mixtral-8x7b", "v5e", 128),
     ],

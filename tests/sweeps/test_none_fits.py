@@ -12,15 +12,16 @@ from spmd_core.surveys import search as words
 from spmd_core.sweeps import TrainingQuestion, first_look, none_fits, train
 from spmd_core.time import estimate_memory
 from spmd_core.workloads import changed_plan
+from tests.cover import whole
 
 pytestmark = pytest.mark.slow
 GIB = 2**30
 TOO_LARGE = [
     ("llama-3.1-70b", "v5p:8", {}),
-    ("llama-3.1-70b", "v5e:64", {}),
+    pytest.param("llama-3.1-70b", "v5e:64", {}, marks=whole),
     ("llama-3.1-70b", "h100:16", {}),
     ("llama-3.1-70b", "v5p:8", {"global_batch": 64}),
-    ("llama-3.1-405b", "v5e:256", {}),
+    pytest.param("llama-3.1-405b", "v5e:256", {}, marks=whole),
     ("mixtral-8x7b", "v5e:1", {}),
     ("llama-3.1-8b", "v5e:4", {"fixed": {"data": 4}}),
     ("llama-3.1-8b", "v5p:8", {"memory_bytes": 8 * GIB}),

@@ -19,6 +19,7 @@ from spmd_core.sweeps.runs import estimated
 from spmd_core.time import MeshEstimates, estimate_step, may_pass_in_rings
 from spmd_core.words.predictions import share_words
 from spmd_core.workloads import parse_plan
+from tests.cover import cover
 
 LAYER = parse_experiment(
     {"workload": "layer", "target": "tpu:v5p:4x4x4", "mesh": {"x": 64}, "strategies": ["auto"]}
@@ -223,8 +224,7 @@ def test_a_total_batch_is_refused_in_sequences_a_step():
     )
 
 
-@pytest.mark.parametrize("chips", [256, 4096, 16384])
-@pytest.mark.parametrize("scaling", ["weak", "strong"])
+@pytest.mark.parametrize(("chips", "scaling"), cover([256, 4096, 16384], ["weak", "strong"]))
 def test_each_point_of_a_sweep_has_the_plan_that_predict_finds(chips, scaling):
     form = {"model": "llama-3.1-8b", "sequence": 8192}
     (row,) = train(TrainingQuestion(form, 1e12, 512, ("v5e",), chips)).rows

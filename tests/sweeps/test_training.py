@@ -28,7 +28,7 @@ from spmd_core.sweeps import (
 from spmd_core.sweeps.training import MAY_EXCEED, budget_verdict
 from spmd_core.time import estimate_step
 from spmd_core.workloads import parse_plan
-from tests.cover import whole
+from tests.cover import cover, whole
 
 pytestmark = pytest.mark.slow
 FORM = {"model": "llama-3.1-8b", "sequence": 8192}
@@ -127,7 +127,7 @@ def test_a_deadline_is_kept_beyond_sizes_that_are_slower_than_a_smaller_one():
 
 
 @pytest.mark.parametrize("kind", ["v5p", pytest.param("h100", marks=whole)])
-@pytest.mark.parametrize("dollars", [4.5e5, 7e5, 2e6])
+@pytest.mark.parametrize("dollars", [4.5e5, pytest.param(7e5, marks=whole), 2e6])
 def test_a_budget_has_the_fastest_run_that_it_pays(kind, dollars):
     """Against every number of chips: neither days nor money need be monotone."""
     form = {"model": "llama-3.1-8b", "sequence": 2048}
@@ -169,8 +169,10 @@ def test_a_budget_has_the_fastest_run_that_keeps_it_and_the_thriftier_one_beside
     assert few.meets and few.thrifty is None
 
 
-@pytest.mark.parametrize("limit", [{"days": 0.01}, {"days": 1.0}, {"budget": 3e6}])
-@pytest.mark.parametrize("kind", ["v5e", "tpu7x", "b200", "h100"])
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    cover(["v5e", "tpu7x", "b200", "h100"], [{"days": 0.01}, {"days": 1.0}, {"budget": 3e6}]),
+)
 def test_a_number_of_chips_has_one_plan_however_it_was_found(kind, limit):
     question = TrainingQuestion(FORM, TOKENS, BATCH, (kind,), price=((kind, 3.0),), **limit)
     (row,) = train(question).rows
@@ -256,7 +258,9 @@ def test_on_its_own_chips_no_kind_of_attention_over_context_is_faster_than_the_a
     assert "context" in other.plan.axis_sizes or not other.fits
 
 
-@pytest.mark.parametrize("kind", ["v5e", "v5p", "v6e", "tpu7x"])
+@pytest.mark.parametrize(
+    "kind", ["v5e", *(pytest.param(each, marks=whole) for each in ("v5p", "v6e")), "tpu7x"]
+)
 def test_the_plan_of_a_kind_is_the_one_that_a_search_finds(kind):
     """What is saved is chosen on every mesh, not on the best one of plans that save nothing."""
     (row,) = train(TrainingQuestion(FORM, TOKENS, BATCH, (kind,), chips=256)).rows

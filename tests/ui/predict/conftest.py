@@ -10,6 +10,6 @@ def every_chip():
 
 @pytest.fixture(autouse=True)
 def few_chips(request, monkeypatch):
-    """Two kinds of them: six are half of what the tests of this folder would take."""
+    """The one of most stored results: six are more than half of what these tests would take."""
     if "every_chip" not in request.fixturenames:
-        monkeypatch.setattr("spmd_lab.ui.predict.question.KINDS", ("v5e", "v6e"))
+        monkeypatch.setattr("spmd_lab.ui.predict.question.KINDS", ("v5e",))

@@ -902,7 +902,8 @@ def test_each_axis_of_a_mesh_is_explained_beside_its_choice(opened):
     assert all(f"- {plain(line)}" in axes.help for line in AXES_LINES)
 
 
-def test_a_change_shows_its_days_and_memory_and_is_undone(opened):
+def test_a_change_shows_its_days_and_memory_and_is_undone(opened, monkeypatch):
+    monkeypatch.setattr("spmd_lab.ui.predict.question.KINDS", ("v5e", "v6e"))
     screen = opened(experiment=link.encode(MODEL))
     assert "Before → now" not in said(screen)
     before = figures(screen)

@@ -84,15 +84,17 @@ def next_steps(result: Result, experiment: Experiment) -> None:
     next_step.draw(result, st.container(width="content"))
 
 
-def changes_beside(result: Result, is_first: bool) -> None:
-    """Draws what would remove what a program waits for, beside the fix of what is wrong with it.
-    `is_first`: it comes before that fix, which saves nothing.
+def changes_beside(result: Result, is_first: bool) -> str:
+    """Draws what would remove what a program waits for, beside the fix of what is wrong with it;
+    returns what that is, for below the buttons. `is_first`: it comes before that fix, which saves
+    nothing.
     """
     if remedy := remedies.best(result):
         _use(result, remedy, is_first)
     elif _waits(result) and remedies.offer(result, "", is_first):
         (of,) = result.strategies.values()
-        st.caption(plain(f"{capital(limit_of(of))}."), width="stretch")
+        return f"{capital(limit_of(of))}."
+    return ""
 
 
 def _waits(result: Result) -> bool:

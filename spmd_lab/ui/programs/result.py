@@ -118,11 +118,12 @@ class Wrong:
     @property
     def is_finished(self) -> bool:
         """Returns True if nothing is wrong with the compiled program, or it fits and arguments to
-        donate are left, and what no spec mends; with others left that save little memory, if it has
-        room and waits for collectives.
+        donate are left, and what no spec is known to make faster; with others left that save little
+        memory, if it has room and waits for collectives.
         """
-        listed = [each for each in self.fixes.listed if each.kind != "missing_donation"]
-        left = [each for each in listed if not self.fixes.is_spent(each)]
+        fixes = self.fixes
+        listed = [each for each in fixes.listed if each.kind != "missing_donation"]
+        left = [each for each in listed if not (fixes.is_spent(each) or fixes.is_idle(each))]
         if self.compiled is None or self.is_worse:
             return False
         predicted = self.compiled.prediction
@@ -393,7 +394,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """Draws the one thing to press next, and the way back."""
     lead, is_worse = wrong.fixes.lead, wrong.is_worse
     with st.container(horizontal=True, vertical_alignment="center"):
-        is_offered = False
+        is_offered, waits = False, ""
         if fix.waits():
             is_offered = fix.offer(wrong.fixes, wrong.program)
         elif lead and _has_next(wrong):
@@ -412,8 +413,10 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             if wrong.is_finished:
                 compiled.next_steps(wrong.result, experiment)
             elif is_offered or (lead and lead.kind != "missing_donation"):
-                compiled.changes_beside(wrong.result, is_first=not has_first)
+                waits = compiled.changes_beside(wrong.result, is_first=not has_first)
         fix.undo(is_first=is_worse)
+        if waits:
+            st.caption(plain(waits), width="stretch")
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
 

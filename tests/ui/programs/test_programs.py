@@ -1237,6 +1237,11 @@ def test_a_step_whose_every_fix_is_worse_leads_with_what_it_waits_for(opened):
     assert shown.is_finished
     assert result._headline(shown) == "60% of the step waits for all-reduce over data."
     assert not replace(shown, compiled=None, result=None).is_finished
+    same = replace(worse, programs=(answered(2.0, 1.0), answered(2.0, 1.0)))
+    idle = fix.Fixes([first, twice], {}, {fix.key(first): same})
+    assert replace(shown, fixes=idle).is_finished, "a fix that saves nothing, too"
+    saves = replace(worse, programs=(answered(2.0, 1.0), answered(2.0, 0.5)))
+    assert not replace(shown, fixes=replace(idle, answers={fix.key(first): saves})).is_finished
 
 
 @pytest.mark.parametrize(

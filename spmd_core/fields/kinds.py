@@ -116,14 +116,16 @@ class Choice(Field):
     titles: Mapping[str, str] | None = None  # of words on a screen
     meanings: Mapping[str, Any] | None = None  # of words in a plan; None: the word
     later: bool = field(default=False, kw_only=True)
+    _values: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Sets the default."""
+        """Sets the default, and what the words mean."""
         object.__setattr__(self, "default", next(iter(self.choices), ""))
+        object.__setattr__(self, "_values", tuple(map(self._meaning, self.choices)))
 
     def take(self, name: str, value: Any) -> Any:
         """RequestError unless a word means the value."""
-        if value not in [self._meaning(word) for word in self.choices]:
+        if value not in self._values:
             fix = f"use {', '.join(filter(None, self.choices))}"
             raise refuse(f"{name}={shorten(value)}", "is not a choice", fix)
         return value
@@ -212,15 +214,18 @@ class Words(Field):
 
     def take(self, name: str, value: Any) -> tuple[str, ...]:
         """RequestError for a word that is refused."""
-        fix = f"use {', '.join(self.known)}" if self.known else f"write for example {self.metavar}"
         if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-            raise refuse(f"{name}={shorten(value)}", "is not a list of names", fix)
+            raise refuse(f"{name}={shorten(value)}", "is not a list of names", self._fix)
         words = value if self.known else [word.removeprefix("--") for word in value]
         for word in words:
             if rule := self.refusal(word):
                 label = name if self.known else self.label.lower().removesuffix("s")
-                raise refuse(f"{label} {shorten(word)}", rule, fix)
+                raise refuse(f"{label} {shorten(word)}", rule, self._fix)
         return tuple(word for word in self.known or words if word in words)
+
+    @property
+    def _fix(self) -> str:
+        return f"use {', '.join(self.known)}" if self.known else f"write for example {self.metavar}"
 
     def decode(self, name: str, option: Any) -> tuple[str, ...]:
         """The words of a text."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from spmd_core.base import firsts_by_key, numbered, refuse
 from spmd_core.machine.chip import Chip
@@ -116,6 +116,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 
+@lru_cache(maxsize=1024)  # requested several times for each of a search's plans
 def absent_target(
     generation: str, shape: tuple[int, ...], slices: int = 1, platform: str = "tpu"
 ) -> str:

@@ -152,25 +152,25 @@ def route(
     """
     places, every = [coordinates[device] for device in group], np.asarray(groups, dtype=int)
     loads = partial(_scattered, topology, every, coordinates) if len(every) else None
-    return _route(topology, places, loads)
+    return _route(topology, [*zip(*places, strict=True)], loads)
 
 
 def _route(
     topology: Topology,
-    places: Sequence[Sequence[int]],
+    along: Sequence[Sequence[int]],
     loads: Callable[[int], Scattered] | None,
 ) -> Route:
-    """The same of a group's coordinates; `loads`: the load of the links, of groups with so many devices
-    in each slice.
+    """The same of a group's coordinates `along` each axis; `loads`: the load of the links, of groups
+    with so many devices in each slice.
     """
-    spans, size = [], len(places)
+    spans, size = [], len(along[0])
     for axis, length in enumerate(topology.shape):
-        values = sorted({place[axis] for place in places})
+        values = sorted({*along[axis]})
         if len(values) > 1:
             stride = min(b - a for a, b in itertools.pairwise(values))
             closes = topology.wraps[axis] and len(values) * stride == length
             spans.append(AxisSpan(axis, len(values), stride, closes))
-    slices, cores = len({place[-1] for place in places}), len({place[-2] for place in places})
+    slices, cores = len({*along[-1]}), len({*along[-2]})
     if topology.chip.is_gpu:
         here = -(-size // slices)
         spans = [AxisSpan(0, here, 1, False)] if here > 1 else []
@@ -212,7 +212,7 @@ def route_of(
     groups = mesh_groups(places, mesh, axes)
     numbers = np.arange(groups.shape[0] * groups.shape[1]).reshape(groups.shape[:2])
     loads = partial(_scattered, topology, numbers, groups.reshape(-1, 5))
-    return _route(topology, groups[0].tolist(), loads)
+    return _route(topology, groups[0].T.tolist(), loads)
 
 
 def bandwidth(topology: Topology, where: Route, rates: LinkRates = EXPECTED) -> float:

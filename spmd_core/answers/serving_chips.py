@@ -13,7 +13,7 @@ from spmd_core.answers.serving_sheet import (
 )
 from spmd_core.base import RequestError
 from spmd_core.search import SERVING_FORM, ServingAnswer, ServingQuestion, ServingRow, serve
-from spmd_core.sheets import Column, Sheet, Table, number, seconds, text
+from spmd_core.sheets import Column, Sheet, Table, per_second, seconds, text
 from spmd_core.terms import chip_title, money_text
 
 
@@ -57,7 +57,7 @@ _KINDS: Sheet[ServedKind] = Sheet(
         text("Limits", lambda each: each.why or (each.row and limits_kept(each.row))),
         seconds("Time per token", lambda e: e.row and e.row.served and e.row.served.tpot_s),
         seconds("First token", lambda e: e.row and e.row.served and e.row.served.ttft_s),
-        number("Tokens/s per chip", lambda each: each.row and (each.row.per_chip or None)),
+        per_second("Tokens/s per chip", lambda each: each.row and (each.row.per_chip or None)),
         Column("$ a million", lambda each: each.row and each.row.per_million(), money_text),
     )
 )

@@ -36,7 +36,7 @@ from spmd_core.sheets import (
     Table,
     chosen_columns,
     count,
-    number,
+    per_second,
     seconds,
     size,
     text,
@@ -62,6 +62,7 @@ _OVERLAP = "; the ranges overlap"
 _PROMPTS = "prompts beside it"
 _SEEN = 0.005  # of a step: a shorter part is not named
 _MOST_WAITING = 3  # named of those whose requests wait
+_MOST_ANSWERED = 4  # numbers of requests at once whose own answers are looked at
 _BEATS = 1.01  # of the tokens of a row: more than an even point
 
 
@@ -272,21 +273,25 @@ def better_point(
     answered: Callable[[ServingQuestion], ServingAnswer] = serve,
 ) -> CurvePoint | None:
     """Returns the number of requests at once whose own answer has most tokens per chip of those that
-    beat the lead: within the limits, or without limits for users as fast; else the point with most of
-    the curves that do. None where none does.
+    beat the lead: within the limits, or without limits for users as fast; of a lead that misses the
+    limits, of those that keep them. Else the point with most of the curves that do; None where none
+    does.
     """
     question, lead = answer.question, answer.lead
     assert lead is not None
     is_limited = bool(question.tpot_s or question.ttft_s)
 
     def beats(row: ServingRow | None) -> bool:
-        if row is None or row.per_chip <= _BEATS * lead.per_chip:
+        if row is None or answer.best is None:
+            return row is not None and row.keeps
+        if row.per_chip <= _BEATS * lead.per_chip:
             return False
         return row.keeps if is_limited else row.speed >= lead.speed
 
     better: list[CurvePoint] = []
     ahead = [point for curve in curves for point in curve.points if beats(point.row)]
-    for at_once in dict.fromkeys(point.concurrency for point in ahead):
+    ahead.sort(key=lambda point: -point.row.per_chip)
+    for at_once in [*dict.fromkeys(point.concurrency for point in ahead)][:_MOST_ANSWERED]:
         load = replace(question.load, concurrency=at_once, rate=None, requests=None)
         with suppress(RequestError):  # more than is simulated
             row = answered(replace(question, load=load)).lead
@@ -306,6 +311,12 @@ def beaten_words(
     assert lead is not None
     if most is None and not (lead.keeps or lead.even):
         return f"No point on these curves keeps the limits{_nearest_words(answer, front)}."
+    if most and answer.best is None:
+        assert most.row.served
+        within = within_words(answer.question)
+        takes = f"{_takes(answer.question, most.row.served)}, {served_output(most.row)}"
+        keeps = f"keeps {within}" if within else "runs all"
+        return f"With {most.concurrency:,} at once, {_on(most.row)} {keeps}: {takes}."
     if most is None:
         how = "within the limits" if limit or answer.question.ttft_s else "in both"
         return f"Nothing on these curves beats {_on(lead)} {how}."
@@ -451,7 +462,7 @@ _ROWS: Sheet[_Marked] = Sheet(
         seconds("Time per token", lambda each: each.row.served and each.row.served.tpot_s),
         seconds("First token, mean", lambda each: each.row.served and each.row.served.ttft_s),
         seconds("p99", lambda each: each.row.served and each.row.served.ttft_p99_s),
-        number("Tokens/s per chip", lambda each: each.row.per_chip or None),
+        per_second("Tokens/s per chip", lambda each: each.row.per_chip or None),
         Column("$ a million", lambda each: each.row.per_million(), money_text),
         count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),
         count("Wait", lambda each: each.row.served and each.row.served.waiting),
@@ -493,7 +504,7 @@ SERVING_LOADS: Sheet[_Loaded] = Sheet(
             lambda each: served_mesh(each[1]) if each[1].served else each[1].verdict,
         ),
         seconds("Time per token", lambda each: each[1].served and each[1].served.tpot_s),
-        number("Tokens/s per chip", lambda each: each[1].per_chip or None),
+        per_second("Tokens/s per chip", lambda each: each[1].per_chip or None),
         count("Wait", lambda each: each[1].served and (each[1].served.waiting or None)),
         text("Bound by", lambda each: each[1].served and PART_NAMES[each[1].served.step.binds]),
     )
@@ -544,7 +555,7 @@ SPLITS: Sheet[Split] = Sheet(
         Column("Its idle", lambda each: each.decode_idle, "{:.0%}".format),
         seconds("Time per token", lambda each: each.tpot_s),
         seconds("First token", lambda each: each.ttft_s),
-        number("Tokens/s per chip", lambda each: each.tokens_per_s_per_chip),
+        per_second("Tokens/s per chip", lambda each: each.tokens_per_s_per_chip),
         size("Cache passed", lambda each: int(each.passed_bytes)),
         seconds("In", lambda each: each.passed_s),
     )

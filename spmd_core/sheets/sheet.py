@@ -13,11 +13,12 @@ from typing import Any, Generic, Literal, TypeVar
 from spmd_core.base import (
     bytes_text,
     count_text,
+    even_seconds,
     number_text,
     refuse,
-    seconds_text,
     shorten,
     span_text,
+    three_digits,
 )
 
 NONE = "–"  # of a cell without a value, everywhere
@@ -96,8 +97,13 @@ class Column(Generic[Row]):
 
 
 def seconds(title: str, of: Callable[[Row], float | None], *places: Place) -> Column[Row]:
-    """Returns a column of durations in seconds."""
-    return Column(title, of, seconds_text, places or EVERYWHERE)
+    """Returns a column of durations in seconds, with three digits each."""
+    return Column(title, of, even_seconds, places or EVERYWHERE)
+
+
+def per_second(title: str, of: Callable[[Row], float | None], *places: Place) -> Column[Row]:
+    """Returns a column of rates, with three digits each, zeros too."""
+    return Column(title, of, three_digits, places or EVERYWHERE)
 
 
 def size(title: str, of: Callable[[Row], int | None], *places: Place) -> Column[Row]:

@@ -19,14 +19,14 @@ ROWS = [("a", 2e-6, (1e-6, 3e-6), None), ("b", None, None, None)]
 def test_a_column_that_is_empty_in_every_row_is_left_out():
     table = SHEET.table(ROWS, "screen")
     assert table.columns == ("Name", "Time", "Interval")
-    assert table.rows[0] == (Cell("a"), Cell("2 µs", 2e-6), Cell("1.00 to 3.00 µs"))
+    assert table.rows[0] == (Cell("a"), Cell("2.00 µs", 2e-6), Cell("1.00 to 3.00 µs"))
     assert [cell.text for cell in table.rows[1]] == ["b", "–", "–"]
 
 
 def test_a_document_has_the_exact_ends_of_an_interval():
     table = SHEET.table(ROWS, "document")
     assert table.columns == ("Name", "Time", "Low", "High")
-    assert table.rows[0][2:] == (Cell("1 µs", 1e-6), Cell("3 µs", 3e-6))
+    assert table.rows[0][2:] == (Cell("1.00 µs", 1e-6), Cell("3.00 µs", 3e-6))
 
 
 def test_no_rows_leave_no_columns():
@@ -49,6 +49,6 @@ def test_numbers_are_right_aligned(monkeypatch):
     table = SHEET.table([("a", 2e-6, None, 5), ("bb", 1.25e-6, None, 2**20)], "terminal")
     assert printed.sheet_lines(table) == [
         "Name     Time    Bytes",
-        "a        2 µs      5 B",
+        "a     2.00 µs      5 B",
         "bb    1.25 µs  1.0 MiB",
     ]

@@ -97,7 +97,7 @@ def test_each_host_of_several_has_its_own_time():
     several, one = strategy(3e-5, hosts=hosts), strategy(1e-5, hosts=hosts[:1])
     frame = records(hosts_table(result({"auto": several, "single": one})))
     assert [(each["Host"], each["Process"]) for each in frame] == [("a", "0"), ("b", "1")]
-    assert frame[1]["Its median per call"] == "30 µs"
+    assert frame[1]["Its median per call"] == "30.0 µs"
     assert not hosts_table(result({"single": one})).rows
 
 

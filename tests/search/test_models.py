@@ -28,6 +28,7 @@ from spmd_core.search.ranking import SAME, front, ranking, score
 from spmd_core.search.standards import PIPELINE, kind_of
 from spmd_core.surveys import search as words
 from spmd_core.time import estimate_step
+from spmd_core.words import even_words, mark_of
 from spmd_core.workloads import parse_plan
 from tests.cover import cover, whole
 
@@ -293,7 +294,9 @@ def test_pipelines_are_tried_over_slices_and_beside_fsdp_and_what_one_costs_is_s
     ratio = score(row.candidate) / score(small.winner)
     said = words.standard_words(small, row)
     assert (
-        ratio > 1 and f"about even with the first, {ratio:.3g}× its time by the estimates" in said
+        ratio > 1
+        and f"{even_words(mark_of(1, ratio), 'the first')}, {ratio:.3g}× its time by the estimates"
+        in said
     )
     over = answer_of(chips=["v5e:4x4*2"], slices="2", global_batch=64, fixed={"fsdp": 4})
     pipelines = [each for each in over.found if each.is_pipeline and each.is_ranked]

@@ -179,6 +179,23 @@ def test_within_a_limit_the_most_tokens_are_offered_of_the_answer_that_then_open
     assert ("It may miss 20 ms" in words) is opened.even
 
 
+@pytest.mark.parametrize("tpot", ["", "1ms", "20ms", "40ms"])
+@pytest.mark.parametrize("concurrency", ["32", "256", "2000"])
+def test_where_a_load_misses_its_limits_one_that_keeps_them_is_offered(tpot, concurrency):
+    answer = answer_to(chips="v6e:8", tpot=tpot, concurrency=concurrency)
+    curves = serving_curves(answer)
+    better = better_point(answer, curves)
+    words = beaten_words(answer, better, frontier(curves))
+    is_kept = any(point.row.keeps for curve in curves for point in curve.points)
+    if answer.best is None:
+        assert words.startswith("No point on these curves keeps") is (not is_kept), words
+    if answer.best is None and is_kept:
+        own = answer_to(chips="v6e:8", tpot=tpot, concurrency=str(better.concurrency)).best
+        assert own and own.keeps and own.plan == better.row.plan
+        assert f"With {better.concurrency} at once, 8 v6e, {served_mesh(own)} " in words
+        assert f"{number_text(own.per_chip)} tokens/s per chip" in words
+
+
 def test_requests_that_wait_are_said_with_what_the_cache_holds():
     answer = answer_to(chips="v6e:4", concurrency="200")
     held = answer.lead.pool.requests

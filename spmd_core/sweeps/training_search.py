@@ -22,7 +22,7 @@ MOST_CHIPS = 16384
 _FURTHER = 4
 # numbers of chips of a kind on which pipelines are tried, about a second each, and the share of its
 # step that the plan without stages waits there at least: it is interconnect-bound
-_MOST_IN_STAGES, _WAITS = 4, 0.5
+_MOST_IN_STAGES, _MOST_BY_DEADLINE, _WAITS = 4, 8, 0.5
 _MOST_GAIN = 0.5  # of a step: no options were seen to spare more
 _NEAR = 0.9  # of its chip-days: no other number of chips is better by more
 _GAINING = 0.98  # of the chip-days of fewer chips: more chips gain that much at least
@@ -248,25 +248,26 @@ class _Kind:
         return max(self._least, _NEAR * self._fewest) / chips < best.days
 
     def _in_stages(self, counts: list[int]) -> None:
-        """Tries pipelines, from the most chips down, until one no longer meets the question."""
+        """Tries pipelines: by a deadline from the fewest chips that may keep it to the first that do, else
+        from the most chips down.
+        """
         question, tried = self._question, 0
         if has_stages(question.form) or not 0 < self._least < self._payable:
             return
-        for chips in reversed(counts):
+        days = question.days or math.inf
+        for chips in counts if question.days else reversed(counts):
             best = self._best()
             is_met = best is not None and self._is_met(best)
             if best and is_met and not question.chips and not self._is_better(chips, best):
                 continue
-            is_hopeless = (question.days or math.inf) < self._least / chips
-            if tried == _MOST_IN_STAGES or (tried and is_hopeless):
+            if tried == (_MOST_BY_DEADLINE if question.days else _MOST_IN_STAGES):
                 return
-            if not self._may_be_in_stages(chips):
+            near = _NEAR * self._fewest if self._runs else 0.0
+            is_hopeless = days < max(self._least, near) / chips
+            if is_hopeless or not self._may_be_in_stages(chips):
                 continue
             tried += 1
             self._estimate(chips, in_stages=True)
-            run = self._runs.get(chips)
-            if question.days and not (run and self._is_met(run)):
-                return
 
     def _may_be_in_stages(self, chips: int) -> bool:
         """Returns True if chips of several slices wait long for links, or hold no plan without stages."""

@@ -180,12 +180,13 @@ def widened_words(dtypes: Iterable[str]) -> str:
     """Returns which of a program's dtypes XLA's CPU compiler communicates in a wider one; "" if none.
 
     >>> widened_words(["bfloat16", "float32"])
-    "XLA's CPU compiler widens bfloat16 to float32: collectives move up to twice a TPU's bytes"
+    "XLA's CPU compiler widens bfloat16 to float32: devices hold more than a TPU's, and send up to twice as much"
     """
     widened = [f"{each} to {_WIDENED[each]}" for each in sorted(set(dtypes) & _WIDENED.keys())]
     if not widened:
         return ""
-    return f"XLA's CPU compiler widens {' and '.join(widened)}: collectives move up to twice a TPU's bytes"
+    more = "devices hold more than a TPU's, and send up to twice as much"
+    return f"XLA's CPU compiler widens {' and '.join(widened)}: {more}"
 
 
 def environment_notes(environment: Environment, target: str) -> tuple[str, ...]:

@@ -89,6 +89,18 @@ def test_chips_of_a_deadline_have_the_same_answer_by_their_number(kind):
     assert (same.plan, same.run) == (row.plan, row.run) and row.run.days.estimate <= 30
 
 
+@pytest.mark.parametrize("kind", ["b200", "v5p"])  # in pipelines, and not
+def test_no_fewer_chips_keep_a_deadline_by_their_number(kind):
+    """Of the numbers that are tried, down to half."""
+    form = {"model": "llama-3.1-8b", "sequence": 8192}
+    (row,) = train(TrainingQuestion(form, 1e12, BATCH, (kind,), days=1)).rows
+    chips = row.plan.topology.chips
+    fewer = [odd << power for odd in (1, 3) for power in range(6, 14)]
+    for each in (count for count in fewer if chips / 2 <= count < chips):
+        (given,) = train(TrainingQuestion(form, 1e12, BATCH, (kind,), chips=each)).rows
+        assert given.run.days.estimate > 1, each
+
+
 def test_chips_too_few_for_the_batch_have_many_microbatches_or_arrays_on_the_host(no_options):
     question = TrainingQuestion(FORM, TOKENS, BATCH, ("h100", "v5p", "v5e"), chips=8)
     few, host, none = train(question).rows

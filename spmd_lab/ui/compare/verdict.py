@@ -15,7 +15,7 @@ from spmd_core.facts import SURE_PROCESSES
 from spmd_core.machine import compiler_refusal, nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import Comparison, Result
-from spmd_core.terms import marker, row_title, spoken
+from spmd_core.terms import marker, row_title, spoken, widened_words
 from spmd_core.words import (
     SIMULATED,
     compared_first,
@@ -155,6 +155,8 @@ def why(result: Result) -> None:
         words = differing(known, spoken(names[1], result))
         st.markdown(colors.sentence(words, result.experiment))
     st.html(_table(result, names, known))
+    if result.environment.simulated and (wider := widened_words([result.experiment.dtype])):
+        st.caption(plain(f"{wider}."))
 
 
 def _table(result: Result, names: Sequence[str], known: Sequence[Cause]) -> str:

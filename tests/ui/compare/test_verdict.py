@@ -107,6 +107,22 @@ def test_what_each_device_holds_and_sends_stands_below_the_figure(lab, data_fold
     assert "calc(0.125 * var(--bar))" in table and "calc(1.000 * var(--bar))" in table
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("simulated", [True, False])
+def test_what_simulated_devices_hold_of_a_narrow_dtype_is_not_a_tpus(
+    lab, data_folder, dtype, simulated
+):
+    times = {"single": strategy(2e-3), "auto": strategy(1e-3, memory_bytes={"peak": 2**20})}
+    spec = {"workload": "matmul", "target": "cpu:8", "mesh": {"x": 8}, "dtype": dtype}
+    environment = ENVIRONMENT | {"simulated": simulated}
+    ratios = comparison("auto", ("single", 2.0, True))
+    given = {"experiment": parse_experiment(spec), "environment": environment, "comparison": ratios}
+    store(data_folder, result(times, run=RUN, **given))
+    words = [each.value for each in opened("compare", run=RUN).caption]
+    is_wider = any("devices hold more than a TPU's" in each for each in words)
+    assert is_wider is (simulated and dtype == "bfloat16")
+
+
 def test_rows_that_are_bound_by_dispatch_have_that_reason_alone(lab, data_folder):
     times = {"single": strategy(1e-3), "auto": strategy(2e-3, floor_s=1e-3)}
     store(data_folder, result(times, run=RUN))

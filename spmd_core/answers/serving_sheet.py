@@ -461,7 +461,7 @@ _ROWS: Sheet[_Marked] = Sheet(
         text("Limits", lambda each: limits_kept(each.row)),
         seconds("Time per token", lambda each: each.row.served and each.row.served.tpot_s),
         seconds("First token, mean", lambda each: each.row.served and each.row.served.ttft_s),
-        seconds("p99", lambda each: each.row.served and each.row.served.ttft_p99_s),
+        seconds("99% within", lambda each: each.row.served and each.row.served.ttft_p99_s),
         per_second("Tokens/s per chip", lambda each: each.row.per_chip or None),
         Column("$ a million", lambda each: each.row.per_million(), money_text),
         count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),

@@ -333,6 +333,16 @@ def test_what_a_limit_costs_in_tokens_is_a_sentence(tpot):
         assert f"{served_mesh(free)} makes {number_text(free.per_chip)} tokens/s" in words
 
 
+@pytest.mark.parametrize("chips", ["v6e:..16", "v6e:8", "v6e:..16,tpu7x:..8"])
+@pytest.mark.parametrize("concurrency", ["16", "64", "256"])
+def test_of_shardings_that_make_as_many_tokens_the_fastest_is_best(chips, concurrency):
+    answer = answer_to(chips=chips, concurrency=concurrency)
+    kept = [row for row in answer.rows if row.keeps]
+    most = max(row.per_chip for row in kept)
+    alike = [row.served.tpot_s for row in kept if row.per_chip >= 0.99 * most]
+    assert answer.best.served.tpot_s == min(alike)
+
+
 def test_where_no_point_keeps_the_limits_the_nearest_of_any_load_is_named():
     answer = answer_to(tpot="1ms")
     front = frontier(serving_curves(answer))

@@ -201,7 +201,7 @@ def above_words(sweep: Sweep, rows: Sequence[SweepRow]) -> str:
     at, began = (point_title(sweep, row.point) for row in (best, first))
     more = f"{best.efficiency:.0%} at {at}"
     if is_saved:
-        return f"{more}: a chip has room to save more and computes less again."
+        return f"{more}: a chip has room to save more activations, and recomputes fewer."
     return (
         f"{more}: {share_words(most)} take {before:.0%} of the step at {began}, and {after:.0%} of it "
         "for the same work."

@@ -204,10 +204,12 @@ def _times_words(low: float, high: float) -> str:
 
 
 def _published_on(kind: str) -> str:
-    chips = dict.fromkeys(
-        get_topology(each.target).chip.generation for each in PUBLISHED if each.kind == kind
-    )
-    return f"a published run on {listed([*chips])}"
+    """Returns which published runs a range of a kind is of, and their sizes."""
+    runs = [each for each in PUBLISHED if each.kind == kind]
+    chips = dict.fromkeys(get_topology(each.target).chip.generation for each in runs)
+    sizes = sorted(size for each in runs for size, _ in each.rates)
+    ends = dict.fromkeys(bytes_text(size) for size in (sizes[0], sizes[-1]))
+    return f"a published run on {listed([*chips])} of {' to '.join(ends)}"
 
 
 def _sure(badges: DeltaGenerator, topology: Topology, kind: str) -> None:

@@ -146,4 +146,4 @@ def _figure(kept: KeptSearch) -> str:
     if first is None:
         return ""
     of = "per token" if cards.is_serving(kept) else "its best"
-    return f"{escape(seconds_text(first.seconds))}<i>{of}</i>"
+    return f"{escape(seconds_text(first.seconds))}<i>{of}, {escape(first.stage)}</i>"

@@ -161,6 +161,9 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
+    if winner.host_bytes and winner.host_capacity_bytes:
+        most = bytes_text(winner.host_capacity_bytes)
+        room += f", {bytes_text(winner.host_bytes)} of {most} on the host"
     holds = bytes_text(winner.memory_bytes)
     if own and own.memory_bytes and winner.memory_bytes:
         holds = bytes_change(own.memory_bytes, winner.memory_bytes)

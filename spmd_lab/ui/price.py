@@ -67,7 +67,9 @@ def field(kind: str = "") -> None:
         key=state.seed(key, _LINKED.now()),
         max_chars=_LONGEST,
         placeholder=f"4.20 or {kind or 'v5p'}=4.20",
-        help=f"Turns chip-hours into dollars. {alone}. Commas for several: v5p=4.20,v6e=2.70.",
+        help=plain(
+            f"Turns chip-hours into dollars. {alone}. Commas for several: v5p=4.20,v6e=2.70."
+        ),
         on_change=_name_kind if kind else None,
         args=(key, kind),
     )

@@ -136,8 +136,9 @@ def test_a_part_of_memory_has_one_color_whatever_else_there_is():
         for name, color in colors.HELD.items():
             shown = re.search(rf'background:([^"]*)"></i>{name} <b>', bar)
             assert (shown and shown[1]) == (color if name in parts else None)
-    # logits, their gradient, weights, and what is kept of tokens: a color each, in training and serving
-    assert len({*colors.HELD.values()}) == len(colors.HELD) - 4
+    # logits, their gradient, weights, and what is kept of tokens: a color each, in training,
+    # compiled and serving
+    assert len({*colors.HELD.values()}) == len(colors.HELD) - 6
 
 
 def test_a_bar_of_too_much_marks_where_the_device_is_full():

@@ -72,7 +72,7 @@ def findings_points(result: Result) -> list[str]:
     """Returns the findings of the program of a run as sentences, the costliest first; of many the first
     three, and how many more there are.
     """
-    sentences = [capital(each.sentence) for each in run_findings(result)]
+    sentences = [each.sentence for each in run_findings(result)]
     more = len(sentences) - _MOST_FINDINGS
     return sentences[:_MOST_FINDINGS] + [f"{numbered(more, 'more finding')}."] * (more > 0)
 

@@ -8,7 +8,7 @@ from bench.exported import written
 from bench.values import result, strategy
 from spmd_core.advice import run_findings
 from spmd_core.answers import ProgramRow, programs_table, programs_words
-from spmd_core.base import capital, numbered
+from spmd_core.base import numbered
 from spmd_core.experiment import parse_experiment
 from spmd_core.history import difference_rows
 from spmd_core.lab import Lab
@@ -183,7 +183,7 @@ def wrong(data_folder):
 def test_a_report_of_a_program_begins_with_what_is_wrong_with_it(wrong, monkeypatch, most):
     monkeypatch.setattr(run_document, "_MOST_FINDINGS", most)
     _, subject = wrong
-    sentences = [capital(each.sentence) for each in run_findings(subject.result)]
+    sentences = [each.sentence for each in run_findings(subject.result)]
     text = " ".join(plain_text(report_document([subject])).split())
     more = len(sentences) - most
     assert len(sentences) == 3 and "What is wrong" in text

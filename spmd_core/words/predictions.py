@@ -391,6 +391,8 @@ RANGES_WORDS = (
     f"Ranges are meant for 4 of 5 steps: those of instant estimates hold {HELD} of {PUBLISHED} "
     "published steps."
 )
+# `bench.predict_calibration` compiles four of them, to which constants were fitted
+COMPILED_WORDS = "No published step was held against the range of a compiled one."
 
 # `bench.memory_random`: peaks in the range of their estimate, of how many compiled, all for TPUs
 PEAKS_HELD, PEAKS = 103, 104

@@ -260,7 +260,7 @@ def numbers(
         nearest.offer_without_rings(plan, prediction)
     with cards.how_sure(badges), st.container(key="wide"):
         run_answer.known_by(plan, prediction)
-        st.caption(plain(words.RANGES_WORDS))
+        st.caption(plain(f"{words.RANGES_WORDS} {words.COMPILED_WORDS}"))
         _numbers(result, prediction, time)
         counted = f"{parameters_words(plan.size)}. {convention_words(plan, prediction)}."
         trained = f"{run_answer.steps_words(plan, prediction)}."

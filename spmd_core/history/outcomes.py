@@ -22,6 +22,7 @@ from spmd_core.words import (
     SHARDING,
     bound_by,
     limit_words,
+    noise_words,
     sharded_and_alone_s,
     sharding_verdict,
     short_predicted,
@@ -71,7 +72,8 @@ def verdict(facts: Result) -> Judged | None:
         return WRONG, "✗ Wrong values", listed([row_title(facts, name) for name in wrong])
     if judged := sharding_verdict(facts):
         kind, words = judged
-        return kind, SHARDING[kind], words
+        is_noisy = kind != "cannot tell" and noise_words(facts)
+        return kind, SHARDING[kind], words + ", noisy" * bool(is_noisy)
     if facts.comparison is not None and facts.comparison.ratios:
         words = short_verdict(facts)
         is_open = words == "Cannot tell"

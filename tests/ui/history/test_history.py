@@ -182,6 +182,24 @@ def test_filters_that_nothing_fits_are_cleared_by_a_button(opened):
     assert len(listed(screen)) == 3 and not screen.text_input[0].value
 
 
+@pytest.mark.parametrize("fastest", ["auto", "single"])
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_a_verdict_of_times_that_scatter_is_called_noisy(opened, data_folder, fastest, share):
+    times = {
+        name: strategy(at, iqr_s=share * at) for name, at in (("auto", 1e-3), ("single", 2e-3))
+    }
+    other = "single" if fastest == "auto" else "auto"
+    compared = comparison(fastest, (other, 2.0, True))
+    run = "20260102-000000-eeeeee"
+    store(data_folder, result(times, run=run, comparison=compared))
+    rows = [
+        each.proto.body
+        for each in opened().get("html")
+        if "faster" in each.proto.body or "slower" in each.proto.body
+    ]
+    assert rows and any("noisy" in each for each in rows) is (share > 0.1)
+
+
 @pytest.mark.parametrize(
     ("fastest", "is_proven", "verdict"),
     [

@@ -215,7 +215,7 @@ def main(arguments: Namespace) -> int:
     few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
-    show = lambda of: show_progress(doing(of.glance, of.doing, of.spent_s, of.budget_s))  # noqa: E731
+    show = lambda of: show_progress(doing(of.glance, of.doing, of.spent_s, of.most_s))  # noqa: E731
     answer = carried_out(search, "search", show, 0.5).answer
     show_progress()
     asked = _named(answer, arguments.why_not) if arguments.why_not else None

@@ -3,6 +3,7 @@ link or field is one sentence.
 """
 
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from spmd_core.surveys import search as words, why_not
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
 from spmd_core.trials.searching.outcomes import failed
+from spmd_core.trials.searching.prove import Runs
 from spmd_core.trials.searching.searches import Registry
 from spmd_core.words import days_text
 from spmd_core.workloads import programs
@@ -144,6 +146,36 @@ def test_the_best_so_far_is_shown_while_a_search_compiles(lab, monkeypatch):
     assert words.best_words(search.answer, search.answer.winner) in shown
     gate.set()
     until(lambda: search.is_over)
+
+
+def test_a_search_that_only_stores_what_it_compiled_has_no_way_to_end_it(lab, monkeypatch):
+    question, gates = read_question(SMALL), {"look": threading.Event(), "end": threading.Event()}
+    monkeypatch.setattr(Runs, "is_over", property(lambda runs: gates["look"].wait(60)))
+    monkeypatch.setattr(Runs, "close", lambda runs: gates["end"].wait(60) and [])
+    search = running.start(lab, question, 60.0)
+
+    def has_cancel():
+        screen = opened("search", search=encode(question))
+        return "search:cancel" in [each.key for each in screen.button]
+
+    until(lambda: search.doing == "compiling")
+    assert has_cancel() and search.share < 1
+    gates["look"].set()
+    until(lambda: search.doing != "compiling")
+    assert not has_cancel() and search.share == 1 and not search.is_over
+    gates["end"].set()
+    until(lambda: search.is_over)
+
+
+@pytest.mark.parametrize("left", [2, 200])
+def test_a_search_that_gets_more_time_for_the_last_has_it_in_its_line(lab, left):
+    search = Search(lab, Searches(lab.folder), read_question(SMALL), 100.0)
+    search._candidates = [SimpleNamespace(stage="estimated")] * left
+    search._compiled, search._begun = 10, time.monotonic() - 50
+    runs = SimpleNamespace(deadline=1000.0)
+    search._finish(runs)
+    assert search.most_s == pytest.approx(100.0 + runs.deadline - 1000.0)
+    assert (search.most_s > 100) is (left == 2)
 
 
 def test_a_search_that_nothing_is_added_to_is_offered_again(lab, monkeypatch):

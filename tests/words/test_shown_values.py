@@ -26,6 +26,7 @@ def test_what_takes_less_is_named_with_both_shares():
     ("spent_s", "budget_s", "words"),
     [
         (2.0, 10.0, "2 s of at most 10 s: estimating, 1,501 of 4,002 looked at, 1 compiled"),
+        (10.7, 10.0, "10 s of at most 10 s: estimating, 1,501 of 4,002 looked at, 1 compiled"),
         (3.0, None, "3 s, about 5 s left: estimating, 1,501 of 4,002 looked at, 1 compiled"),
     ],
 )

@@ -152,7 +152,9 @@ def front_words(
 
 
 def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = None) -> str:
-    """The current phase of a search, its progress, and the time left, in one line."""
+    """The current phase of a search, its progress, and the time left, in one line. `budget_s`: which
+    its last results, that are still stored, may exceed.
+    """
     counts = Counter(each.stage for each in answer.found)
     known = [
         f"{count_text(counts[state])} {STAGES[state]}"
@@ -163,7 +165,7 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
     is_quick = what != "estimating" or not answer.space  # all that will be are estimated
     of = "" if is_quick else f" of {count_text(answer.space)}"
     if budget_s:  # no forecast: it may end before
-        left = f" of at most {budget_s:.0f} s"
+        left, spent_s = f" of at most {budget_s:.0f} s", min(spent_s, budget_s)
     elif looked:
         left = f", about {spent_s * (answer.space - looked) / looked:.0f} s left"
     else:

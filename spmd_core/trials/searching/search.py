@@ -59,6 +59,7 @@ from spmd_core.trials.searching.work import Work
 QUICK = {"samples": 5, "min_seconds": 0.02}  # per strategy, to find the best few
 RECALLED = 15  # of a model's plans, best first, that may have been compiled elsewhere
 FEW_S = 600.0  # for the few plans of a model that are compiled
+STORING = "storing"  # when it tries nothing more
 LITTLE = 0.2  # of a budget: a search that needs less to try all that is left gets it
 STEP = 16  # candidates whose partitioned programs are noted at once
 CONSTRAINED = 2  # of an exported program, candidates whose values are constrained
@@ -102,6 +103,7 @@ class Search(Work):
         self._constrained: set[int] = set()  # numbers of candidates whose values were
         self._compiled = 0  # plans, of this search alone
         self._is_finishing = False  # beyond its budget, since little is left
+        self.most_s = self.budget_s  # seconds, with what that adds
         self.is_few = False  # it ended since it had compiled as many as it may
 
     @property
@@ -115,15 +117,22 @@ class Search(Work):
         return self._spent if self.is_over else time.monotonic() - self._begun
 
     @property
+    def is_ending(self) -> bool:
+        """Whether it tries nothing more, and only stores what it has: it cannot be cancelled."""
+        return self.is_cancelled or self.doing == STORING
+
+    @property
     def share(self) -> float:
         """How much of the work is done, 0 to 1: of what is to be compiled, else of the budget, without
         one of the estimates.
         """
-        if self._compiles and self.doing == "compiling":
+        if self.doing == STORING:
+            share = 1.0
+        elif self._compiles and self.doing == "compiling":
             share = self._compiled / self._compiles
         else:
             looked = len(self._candidates) / max(1, self.space)
-            share = self.spent_s / self.budget_s if self.budget_s else looked
+            share = self.spent_s / self.most_s if self.most_s else looked
         return min(1.0, share)
 
     @property
@@ -272,6 +281,7 @@ class Search(Work):
         else:
             self.doing = "compiling"
             self._compile(runs, choice)
+        self.doing = STORING
         if runs.disturbed:
             self._notes += (StoredFact(kind="measured again", values={"count": runs.disturbed}),)
             self._version += 1
@@ -381,6 +391,7 @@ class Search(Work):
                         else answered(group, finished)
                     )
         finally:
+            self.doing = STORING  # it waits for compiles that end, too
             if runs.left_out:
                 values = {"words": runs.left_out}
                 self._notes += (StoredFact(kind="workers left out", values=values),)
@@ -396,9 +407,9 @@ class Search(Work):
         if not self._is_finishing and left and done and budget_s:
             needed_s = left * (time.monotonic() - self._begun) / done
             self._is_finishing = needed_s < LITTLE * budget_s
-            runs.deadline += (
-                1.5 * LITTLE * budget_s * self._is_finishing
-            )  # the last are the slowest
+            more_s = 1.5 * LITTLE * budget_s * self._is_finishing  # the last are the slowest
+            runs.deadline += more_s
+            self.most_s = budget_s + more_s
 
     @property
     def _is_open(self) -> bool:

@@ -107,10 +107,10 @@ def watch(search: Search) -> None:
         st.container(horizontal=True, vertical_alignment="center"),
     ):
         st.markdown(
-            plain(words.doing(search.glance, search.doing, search.spent_s, search.budget_s)),
+            plain(words.doing(search.glance, search.doing, search.spent_s, search.most_s)),
             width="stretch",
         )
-        if st.button(
+        if not search.is_ending and st.button(
             "Cancel",
             key="search:cancel",
             icon=":material/stop_circle:",

@@ -365,8 +365,12 @@ def _on(row: ServingRow) -> str:
 
 def served_mesh(row: ServingRow) -> str:
     """Returns the mesh of a replica, and how many there are."""
-    times = f"{row.plan.replicas} × " if row.plan.replicas > 1 else ""
-    return times + mesh_text(row.plan.mesh, " ")
+    return _replicas_text(row.plan)
+
+
+def _replicas_text(plan: ServedPlan) -> str:
+    times = f"{plan.replicas} × " if plan.replicas > 1 else ""
+    return times + mesh_text(plan.mesh, " ")
 
 
 def limits_kept(row: ServingRow) -> str:
@@ -548,10 +552,10 @@ def served_points_headline(points: Sequence[ServedPoint]) -> str:
 SPLITS: Sheet[Split] = Sheet(
     (
         text("Prompts on", lambda each: each.prefill.topology.name.removeprefix("gpu:")),
-        text("Mesh", lambda each: mesh_text(each.prefill.mesh, " ")),
+        text("Mesh", lambda each: _replicas_text(each.prefill)),
         Column("Idle", lambda each: each.prefill_idle, "{:.0%}".format),
         text("Decode on", lambda each: each.decode.topology.name.removeprefix("gpu:")),
-        text("Its mesh", lambda each: mesh_text(each.decode.mesh, " ")),
+        text("Its mesh", lambda each: _replicas_text(each.decode)),
         Column("Its idle", lambda each: each.decode_idle, "{:.0%}".format),
         seconds("Time per token", lambda each: each.tpot_s),
         seconds("First token", lambda each: each.ttft_s),
@@ -571,8 +575,7 @@ def apart_headline(answer: ServingAnswer, splits: Sequence[Split]) -> str:
         return "No two sizes of these chips serve the model apart: name a range, such as v6e:..16."
     first, together = splits[0], answer.best
     sides = (
-        f"{served_chips(each)}, {mesh_text(each.mesh, ' ')}"
-        for each in (first.prefill, first.decode)
+        f"{served_chips(each)}, {_replicas_text(each)}" for each in (first.prefill, first.decode)
     )
     named = "prompts on {}; decode on {}".format(*sides)
     if not first.keeps:

@@ -1,11 +1,13 @@
 """Prefill apart from decode: what passes, who waits, and which split makes most."""
 
 import json
+import math
+import re
 
 import pytest
 
 from spmd_core.__main__ import main
-from spmd_core.answers import apart_headline
+from spmd_core.answers import SPLITS, apart_headline
 from spmd_core.search import read_serving, serve, splits
 from spmd_core.time import passed_bytes
 
@@ -90,3 +92,16 @@ def test_the_best_split_stands_beside_the_best_mesh():
     nearest = splits(tight)
     assert nearest and not any(each.keeps for each in nearest)
     assert "No split keeps 1 µs each: nearest has" in apart_headline(serve(tight), nearest)
+
+
+def test_a_mesh_of_several_copies_on_a_side_is_called_so():
+    found = splits(read_serving(FORM | {"chips": "v6e:..16"}))
+    rows = SPLITS.table(found, "screen")
+    for each, first, second in zip(
+        found, rows.column("Mesh"), rows.column("Its mesh"), strict=True
+    ):
+        for plan, cell in ((each.prefill, first), (each.decode, second)):
+            times, _, mesh = cell.text.rpartition(" × ")
+            sizes = [int(size) for size in re.findall(r"=(\d+)", mesh)]
+            assert int(times or 1) * math.prod(sizes) == plan.topology.devices
+    assert any(each.decode.replicas > 1 or each.prefill.replicas > 1 for each in found)

@@ -98,8 +98,16 @@ def all_findings(
     """Returns the findings of a program and of what was compiled of it, the costliest first.
     `refuted`: specs that are known to be worse, which none offers.
     """
+    own = grouped_findings(program, refuted)
     beside = compiled_beside(program, compiled, refuted) if compiled else ()
-    listed_findings = (*beside, *grouped_findings(program, refuted))
+    # an argument that enters in a wrong sharding leaves in the right one
+    mended = [name for each in own for name, _ in each.specs]
+    beside = tuple(
+        each
+        for each in beside
+        if each.kind != "resharded_donation" or not any(matches(name, each.path) for name in mended)
+    )
+    listed_findings = (*beside, *own)
     return by_cost(listed_findings, program, fits=_fits(compiled))
 
 
@@ -277,7 +285,8 @@ def costs_words(kind: str, path: str, of: StrategyResult | CompiledStep) -> str:
                 return f"{each.work:.2g} times the work"
             if kind == "wide_products":
                 return f"{each.share:.0%} of the matmul FLOPs"
-            return f"{bytes_text(each.bytes)} a device" if each.bytes else ""
+            least = "at least {} a device and step" if kind == "crossed_weight" else "{} a device"
+            return least.format(bytes_text(each.bytes)) if each.bytes else ""
     return ""
 
 

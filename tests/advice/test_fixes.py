@@ -2,7 +2,13 @@
 
 import pytest
 
-from spmd_core.advice import compiled_findings, grouped_findings, held_bytes
+from spmd_core.advice import (
+    all_findings,
+    compiled_findings,
+    costs_words,
+    grouped_findings,
+    held_bytes,
+)
 from spmd_core.facts import Accident
 from spmd_core.results import StrategyResult
 from spmd_core.workloads import Described, Leaf, Program
@@ -132,6 +138,32 @@ def test_a_donated_argument_that_leaves_otherwise_is_named_as_it_enters():
     result = StrategyResult(status="ok", accidents=(leaves,))
     (found,) = compiled_findings(result, Program(described, MESH))
     assert found.sentence.endswith("name in its out_shardings P('data', None)")
+
+
+@pytest.mark.parametrize("is_mended", [True, False])
+def test_leaving_in_another_sharding_is_of_an_argument_that_nothing_else_mends(is_mended):
+    """A moment that is replicated leaves as its weight is sharded: its own finding has the fix."""
+    w = Leaf(path="params/w", sizes=("4096", "4096"), dtype="float32", spec=((), ("model",)))
+    m = w.model_copy(update={"path": "mu/w", "spec": ((), ())})
+    arguments = tuple(each.model_copy(update={"is_donated": True}) for each in (w, m))
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=MESH, devices=8, bytes=0,
+        arguments=arguments, outputs=tuple(e.model_copy(update={"replaces": e.path}) for e in arguments),
+    )  # fmt: skip
+    program = Program(described, MESH)
+    (own,) = grouped_findings(program)
+    path = m.path if is_mended else w.path
+    leaves = Accident(kind="resharded_donation", path=path, bytes=2**20, spec=((), ("model",)))
+    listed = all_findings(program, StrategyResult(status="ok", accidents=(leaves,)))
+    assert m.path in dict(own.specs) and own in listed
+    assert ("resharded_donation" in [each.kind for each in listed]) is (not is_mended)
+
+
+def test_what_a_crossed_weight_gathers_is_a_bound_of_a_step():
+    crossed = Accident(kind="crossed_weight", path="params/w", bytes=2**24, spec=())
+    result = StrategyResult(status="ok", accidents=(crossed,))
+    words = costs_words("crossed_weight", "params/w", result)
+    assert words == "at least 16.0 MiB a device and step"
 
 
 def test_other_specs_of_an_array_follow_a_fix_that_is_worse_those_over_axes_of_weights_first():

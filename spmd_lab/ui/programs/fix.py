@@ -30,7 +30,6 @@ _UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not c
 _FIRST = "first_fixes"  # aside: the program, and the findings that were its first
 _PLACES = "places"  # aside: since which press findings have their places, and the findings
 _CHEAP_S = 15.0  # CPU seconds of a program as it is, below which every fix is compared unasked
-_FASTER = 0.98  # of a step: what is less of a difference is none
 COMPARE = "Compare and use its fix"  # the label of what is not compared yet
 Key = tuple[str, str]  # kind and path of a finding
 Tried = tuple[Specs, WhatIf]
@@ -179,15 +178,11 @@ def _unasked(left: Sequence[StepFinding]) -> tuple[Key, ...]:
 
 def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> list[StepFinding]:
     """Returns findings in the order of their fixes before any of them was compared. A donation spares
-    memory alone: it is behind a spec that saves over half as much. In front of what a compile adds is
-    the fix that is known to take the least time.
+    memory alone: it is behind a spec that saves over half as much. What was compared does not count:
+    a program that is opened again has its rows in their places.
     """
     program = state.experiment("programs").exported
     front = [key(each) for each in takewhile(lambda each: each.kind in COST_TIME, opened)]
-    shares = {key(each): _share_of_step(each) for each in listed}
-    fastest = min(shares, key=shares.__getitem__, default=None)
-    if fastest and shares[fastest] < _FASTER and fastest not in front:
-        front.insert(0, fastest)
     saves = {key(each): saved_bytes(each, program) if program else 0 for each in opened}
     at = {key(each): number for number, each in enumerate(opened)}
 
@@ -198,14 +193,6 @@ def _by_gain(listed: Sequence[StepFinding], opened: Sequence[StepFinding]) -> li
         return len(front), -share * saves.get(name, 0), at.get(name, len(at))
 
     return sorted(listed, key=place)
-
-
-def _share_of_step(each: StepFinding) -> float:
-    """Returns what is left of the step with a fix, where the compiler has answered; 1 else."""
-    if not each.specs or (answer := _checked_before(dict(each.specs))) is None or answer.raised:
-        return 1.0
-    was, now = (one.predicted_s for one in answer.programs)
-    return now.estimate / was.estimate if was and now else 1.0
 
 
 def _checked_before(specs: Specs) -> WhatIf | None:
@@ -254,9 +241,9 @@ def follow(specs: Specs, words: str) -> None:
         st.rerun()
 
 
-def offer(fixes: Fixes, program: Program) -> bool:
+def offer(fixes: Fixes, program: Program, is_first: bool = True) -> bool:
     """Draws the button of the card's fix, or how far the compiler is with it; False where there is
-    none.
+    none. `is_first`: no other button of the card is.
     """
     if waited := _waits():
         _wait(*waited)
@@ -267,7 +254,9 @@ def offer(fixes: Fixes, program: Program) -> bool:
     if compares(fixes, fixes.lead, program):
         return True
     named = f"Use {label(specs)}" if fixes.known else COMPARE
-    kind: Literal["primary", "secondary"] = "secondary" if fixes.is_no_gain else "primary"
+    kind: Literal["primary", "secondary"] = (
+        "secondary" if fixes.is_no_gain or not is_first else "primary"
+    )
     named_by = ":".join(key(fixes.lead))  # a press acts on the finding that was read
     pressed = st.button(named, type=kind, icon=":material/build:", key=f"mend-card:{named_by}")
     if fixes.known is None and is_opened():

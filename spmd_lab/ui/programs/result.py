@@ -47,7 +47,9 @@ from spmd_lab.ui.shell import draw_figures, draw_table
 SHOWN_FINDINGS = 8
 RUN = "compile:run"  # the key of the button that compiles or runs it
 _ROOMY = 0.8  # of HBM: below, what a step waits for comes before what it holds
-_LITTLE = 0.05  # of the peak: a fix that saves less of it is behind what a step waits for
+_MOST = 0.5  # of the step: what waits for less is behind what is wrong
+_PRODUCTS = ("matmul", "kernel", "grouped kernel")  # parts of a step with the FLOPs of products
+_LITTLE = 0.05  # of the step, of products; of the peak: a fix that saves less of it is behind what a step waits for
 _DONE = "donated."  # aside, before a program: arguments that its author donates by now
 _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _CLAUSE = re.compile(
@@ -68,7 +70,7 @@ _TITLES = {
     "replicated_output": ("Result replicated", "Each device gets all of the result {}."),
     "lost_batch": ("Batch lost", "The batch is no longer sharded after {}."),
     "replicated_batch": ("Batch replicated", "No axis shards {}, the batch."),
-    "crossed_weight": ("Weight across", "The input of {} is gathered at each use."),
+    "crossed_weight": ("Forces a gather", "The sharding of {} forces a gather at each use."),
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
     "wide_products": ("Wide products", "Products at {} are of a wider dtype than the weights."),
     "constant": ("Constant", "Each device holds a constant of {}."),
@@ -220,15 +222,12 @@ def findings(wrong: Wrong) -> None:
 def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
     listed, unchecked = fixes.listed, unchecked_words(wrong.compiled)
-    limit = _limit(wrong)
     so_far = earlier.count_words(len(wrong.unchecked)) or " so far" * bool(unchecked)
     with st.container(key="findings", gap=None):
         st.html(
-            f'<h2>{_count(len(listed) + bool(limit))}{so_far}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
+            f'<h2>{_count(len(listed))}{so_far}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
         )
-        if limit:
-            _waiting(limit)
-        for at, each in enumerate(listed[:SHOWN_FINDINGS], start=1 if limit else 0):
+        for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
             saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
@@ -401,7 +400,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             if lead.kind == "missing_donation":
                 _donate(wrong.fixes.listed, "first")
             else:
-                is_offered = fix.offer(wrong.fixes, wrong.program)
+                is_offered = fix.offer(wrong.fixes, wrong.program, is_first=not is_worse)
                 fix.offer_alike(wrong.fixes)
         has_first = is_offered and not wrong.fixes.is_no_gain
         if not wrong.compiled:
@@ -422,8 +421,13 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
 
 
 def _has_next(wrong: Wrong) -> bool:
-    """Returns True if the card has what mends its finding."""
-    return not (fix.waits() or wrong.is_worse or wrong.is_finished)
+    """Returns True if the card has what mends its finding; after a change that is worse, of what is known
+    to save something.
+    """
+    if fix.waits() or wrong.is_finished:
+        return False
+    fixes = wrong.fixes
+    return not wrong.is_worse or (fixes.known is not None and not fixes.is_no_gain)
 
 
 def _in_card(wrong: Wrong) -> StepFinding | None:
@@ -528,25 +532,18 @@ def _count(number: int) -> str:
 
 
 def _limit(wrong: Wrong) -> str:
-    """Returns what a compiled step waits for where that comes before what is wrong in its arguments;
-    "" else.
+    """Returns what a compiled step waits for where that comes before what is wrong in its arguments:
+    half of it and more, where other than donations is left; "" else.
     """
     of, result = wrong.compiled, wrong.result
     if not (wrong.is_finished and of and result) or wrong.is_worse:
         return ""
     has_more = bool(wrong.fixes.listed or remedies.best(result))
-    if not has_more or not of.prediction or not waiting(of.prediction):
+    if not has_more or not of.prediction or not (share := waiting(of.prediction)):
+        return ""
+    if share < _MOST and any(each.kind != "missing_donation" for each in wrong.fixes.listed):
         return ""
     return capital("; ".join(filter(None, (limit_of(of), waits_at(of.prediction)))))
-
-
-def _waiting(limit: str) -> None:
-    """Draws what a step takes the longest for as the first thing that is wrong."""
-    with st.container(horizontal=True, vertical_alignment="center", key="finding-limit"):
-        st.markdown(f":red[**1. Waits**]  \n:small[{coded(limit)}]", width="stretch")
-        st.markdown("", width=170)
-        with st.container(width=250):
-            st.caption(":material/arrow_upward: Above")
 
 
 def _headline(wrong: Wrong) -> str:
@@ -555,6 +552,8 @@ def _headline(wrong: Wrong) -> str:
         if limit := _limit(wrong):
             return f"{limit}."
         fixes = wrong.fixes
+        if slight := _slight(fixes.lead, wrong.compiled):
+            return slight
         first = _first(fixes.lead, wrong.compiled)
         why = NO_GAIN if fixes.is_no_gain else ""
         if fixes.lead and fixes.is_spent(fixes.lead):
@@ -562,6 +561,19 @@ def _headline(wrong: Wrong) -> str:
         return f"{first.removesuffix('.')}; its fix is {why}." if why else first
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
+
+
+def _slight(first: StepFinding | None, of: StrategyResult | None) -> str:
+    """Returns what limits a step in which products of a wider dtype are first and take little time, in
+    a sentence; "" else.
+    """
+    if not first or first.kind != "wide_products" or not of or not of.prediction:
+        return ""
+    parts = of.prediction.shares_s
+    share = sum(parts.get(name, 0.0) for name in _PRODUCTS) / (sum(parts.values()) or 1.0)
+    if share >= _LITTLE:
+        return ""
+    return f"The step is {limit_of(of)}; products of a wider dtype take {share:.1%} of it."
 
 
 def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:

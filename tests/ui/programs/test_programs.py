@@ -400,7 +400,11 @@ def test_each_fix_has_one_button_in_the_card_or_in_its_row(screen, monkeypatch):
     assert headline(screen).endswith("Worse than before: estimated step rises.")
     assert "Estimated step 1 → 2 s 100% slower" in figures(screen)
     assert "**Last change**, mesh fsdp=4 tensor=2 → fsdp=8 tensor=1." in captions(screen)
-    check(False)
+    check(True)
+    kinds = {each.key: each.proto.type for each in screen.button}
+    assert kinds["fix:undo"] == "primary" and "primary" not in [
+        kind for name, kind in kinds.items() if (name or "").startswith("mend-card:")
+    ]
     button(screen, "Undo").click().run()
     assert "mesh fsdp=4 tensor=2" in captions(screen), "both sizes are one change"
     check(True)
@@ -414,7 +418,7 @@ def test_each_fix_has_one_button_in_the_card_or_in_its_row(screen, monkeypatch):
 
 
 def test_rows_keep_their_places_while_fixes_are_compared(screen, monkeypatch):
-    """What is compared fills in figures; a press, or a compile, orders them anew."""
+    """What is compared fills in figures."""
     known = {}
 
     def partitioned(before, after, *_, **__):
@@ -441,6 +445,13 @@ def test_rows_keep_their_places_while_fixes_are_compared(screen, monkeypatch):
         assert not screen.exception and [e.split("`")[0] for e in findings(screen)] == titles
     assert "**step 1 → 0.1 s**" in [each.value for each in screen.markdown], "compared unasked"
     assert "Compare and use its fix" not in [each.label for each in screen.button]
+    again = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    again.switch_page("pages/programs.py")
+    again.query_params["experiment"] = screen.query_params["experiment"]
+    again.run()
+    assert [e.split("`")[0] for e in findings(again)] == titles, (
+        "whoever opens it, whatever is known"
+    )
     next(each for each in screen.button if (each.key or "").startswith("mend:rule")).click().run()
     assert not any("Odd one out" in each for each in findings(screen)), "the row that was read"
 
@@ -1517,3 +1528,30 @@ def test_wide_products_of_no_known_line_are_a_sentence():
     assert result._first(wide) == "Products are of a wider dtype than the weights."
     at = wide.model_copy(update={"path": "f.py:3"})
     assert result._first(at) == "Products at f.py:3 are of a wider dtype than the weights."
+
+
+@pytest.mark.parametrize("matmul_s", [0.01, 0.5])
+def test_products_that_take_little_of_the_step_are_not_what_is_wrong_first(matmul_s):
+    program = Program(door.described_example(), door.described_example().mesh)
+    wide = StepFinding(kind="wide_products", path="f.py:3", bytes_per_device=0, sentence="wide")
+    prediction = waits(0.0).model_copy(update={"shares_s": {"matmul": matmul_s, "memory": 0.5}})
+    of = StrategyResult(status="ok", prediction=prediction, memory_bytes=MemoryBytes(peak=1 << 30))
+    run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+    wrong = result.Wrong(program, fix.Fixes([wide], {}, {}), None, [0], 1000 << 30, of, run)
+    words = result._headline(wrong)
+    assert words.startswith("The step is ") is (matmul_s < 0.02)
+    assert ("products of a wider dtype take 2.0% of it" in words) is (matmul_s < 0.02)
+
+
+@pytest.mark.parametrize("waited_s", [0.003, 0.006])
+def test_what_waits_for_less_than_half_is_behind_a_finding(waited_s):
+    program = Program(door.described_example(), door.described_example().mesh)
+    listed = [each for each in all_findings(program) if each.kind == "replicated"][:1]
+    spent = [each.model_copy(update={"specs": ()}) for each in listed]
+    worse = {fix.key(spent[0]): []}
+    prediction = waits(waited_s)
+    of = StrategyResult(status="ok", prediction=prediction, memory_bytes=MemoryBytes(peak=1 << 30))
+    run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+    wrong = result.Wrong(program, fix.Fixes(spent, worse, {}), None, [0], 1000 << 30, of, run)
+    assert wrong.is_finished
+    assert bool(result._limit(wrong)) is (waited_s > 0.005)

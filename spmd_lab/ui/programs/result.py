@@ -279,9 +279,9 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
 
 def _badge(row: DeltaGenerator, wrong: Wrong, of: WhatIf | None) -> None:
     """Draws how far the compiler went for the figures of the card."""
-    if wrong.compiled and (wrong.is_finished or of is None):
+    if wrong.compiled:
         row.badge("Compiled", icon=":material/check:", color="green")
-    elif of:
+    if of and not (wrong.compiled and wrong.is_finished):
         made = f"Its fix: {small(of.made)}" if wrong.compiled else of.made
         row.badge(plain(made), icon=":material/bolt:", color="orange")
 
@@ -573,7 +573,7 @@ def _slight(first: StepFinding | None, of: StrategyResult | None) -> str:
     share = sum(parts.get(name, 0.0) for name in _PRODUCTS) / (sum(parts.values()) or 1.0)
     if share >= _LITTLE:
         return ""
-    return f"The step is {limit_of(of)}; products of a wider dtype take {share:.1%} of it."
+    return f"{capital(limit_of(of))}; products of a wider dtype take {share:.1%} of it."
 
 
 def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:

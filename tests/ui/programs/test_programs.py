@@ -1539,7 +1539,7 @@ def test_products_that_take_little_of_the_step_are_not_what_is_wrong_first(matmu
     run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
     wrong = result.Wrong(program, fix.Fixes([wide], {}, {}), None, [0], 1000 << 30, of, run)
     words = result._headline(wrong)
-    assert words.startswith("The step is ") is (matmul_s < 0.02)
+    assert words.startswith("The step is HBM-bound; products") is (matmul_s < 0.02)
     assert ("products of a wider dtype take 2.0% of it" in words) is (matmul_s < 0.02)
 
 

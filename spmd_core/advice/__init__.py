@@ -24,6 +24,7 @@ from spmd_core.advice.limits import (
     checked_words,
     clean_words,
     limit_of,
+    replicated_words,
     unchecked_words,
 )
 from spmd_core.advice.nearest import (
@@ -104,6 +105,7 @@ __all__ = [
     "removal_lead",
     "removal_parts",
     "removal_words",
+    "replicated_words",
     "results_beside",
     "run_findings",
     "saved_bytes",

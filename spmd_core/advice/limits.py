@@ -39,7 +39,7 @@ def checked_words(program: Program, compiled: StrategyResult | CompiledStep | No
     if compiled and compiled.collectives is not None:
         parts.append(counted_words([each.count for each in compiled.collectives]))
     checked = f"None of {kinds} kinds of mistakes in {listed(parts)}."
-    return " ".join(filter(None, (checked, _replicated_words(program), unchecked_words(compiled))))
+    return " ".join(filter(None, (checked, replicated_words(program), unchecked_words(compiled))))
 
 
 def unchecked_words(compiled: StrategyResult | CompiledStep | None) -> str:
@@ -48,7 +48,7 @@ def unchecked_words(compiled: StrategyResult | CompiledStep | None) -> str:
     return "" if compiled else more
 
 
-def _replicated_words(program: Program) -> str:
+def replicated_words(program: Program) -> str:
     """Returns how much of a device replicated weights take where no weight is sharded, which is meant;
     "" of others.
     """

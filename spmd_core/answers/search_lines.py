@@ -18,7 +18,7 @@ def search_lines(answer: Answer, top: int) -> list[str]:
             *([words.fits_near_words(near)] if near else []),
             words.space_words(answer),
         ]
-    printed += filter(None, [words.ahead_words(answer)])
+    printed += filter(None, [words.ahead_words(answer), words.held_words(answer)])
     if len(answer.best_by_target) > 1:
         printed += _best_of_each(answer)
     printed += [f"  {words.standard_words(answer, each)}" for each in answer.standards]

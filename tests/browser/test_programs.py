@@ -4,9 +4,34 @@ communicates to its ops. What it says is read in tests/ui/ir.
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
-from bench.browser import answered, settled, visit
+from bench.browser import PATIENCE_MS, answered, press_cancel, settled, visit
+
+# once a window is that wide and its cards have badges: those that reach beyond their card, or the window
+OUTSIDE = """width => {
+  const cards = [...document.querySelectorAll('[class*="st-key-answer"]')].filter(card => card.offsetWidth);
+  const parts = '.stMarkdownBadge, [class*="st-key-how-sure"] button';
+  if (innerWidth !== width || !cards.some(card => card.querySelector(parts))) return null;
+  return cards.flatMap(card => {
+    const edge = card.getBoundingClientRect();
+    return [...card.querySelectorAll(parts)].filter(part => {
+      const box = part.getBoundingClientRect();
+      return box.left < edge.left || box.right > Math.min(edge.right, innerWidth); })
+    .map(part => part.innerText); }); }"""
+WIDTHS = (1400, 1000, 700, 390)
+
+
+def badges_are_inside(page):
+    """No badge of a card reaches beyond it, at any width."""
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        inside = f"width => ({OUTSIDE})(width)?.length === 0"
+        try:
+            page.wait_for_function(inside, arg=width, timeout=10_000)
+        except Exception:  # which badges
+            pytest.fail(f"at {width} px: {page.evaluate(OUTSIDE, width)}")
 
 
 def test_a_section_is_unfolded_and_what_a_search_found_is_marked(page, finished_run):
@@ -53,3 +78,26 @@ def test_a_line_that_communicates_leads_to_its_ops_in_the_viewer(page, finished_
         tabs.get_by_role("region", name="Ops", exact=True).locator(".row.strong")
     ).to_contain_text("all-reduce(")
     expect(page.get_by_test_id("stAlertContainer")).to_have_count(0)
+
+
+def test_the_badges_of_a_run_s_card_stay_inside_it(page, finished_run):
+    visit(page, finished_run)
+    answered(page)
+    badges_are_inside(page)
+
+
+@pytest.mark.parametrize("screen", ["predict", "collectives"])
+def test_the_badges_of_a_card_stay_inside_it(server, page, screen):
+    visit(page, f"{server.url}/{screen}")
+    page.locator('[class*="st-key-how-sure"]').first.wait_for(timeout=PATIENCE_MS)
+    badges_are_inside(page)
+
+
+def test_the_badges_of_a_program_s_search_stay_inside_its_card(server, page):
+    visit(page, f"{server.url}/programs")
+    page.get_by_role("button", name="Try an example").click()
+    page.get_by_text("Which mesh and specs are better?").click()
+    page.get_by_role("button", name="Search meshes and specs").first.click()
+    page.locator(".st-key-row-answer h3").wait_for(timeout=PATIENCE_MS)
+    badges_are_inside(page)
+    press_cancel(page)

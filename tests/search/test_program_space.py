@@ -3,17 +3,19 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import jax
 import pytest
 
 from bench.exported import sgd_step, written
+from spmd_core.base import bytes_text
 from spmd_core.facts import Estimate, PredictedMemory, Prediction
 from spmd_core.machine import get_topology
 from spmd_core.results import StrategyResult
-from spmd_core.search import ProgramSpace, read_array_question, rules_text
+from spmd_core.search import AS_EXPORTED, Answer, ProgramSpace, read_array_question, rules_text
 from spmd_core.surveys import called_words
-from spmd_core.surveys.search import beats, time_parts
+from spmd_core.surveys.search import beats, held_words, time_parts
 from spmd_core.trials.searching import outcomes
 from spmd_core.words import parts
 from spmd_core.workloads import programs
@@ -124,3 +126,27 @@ def test_the_time_of_a_compiled_candidate_is_split_as_its_card_splits_it(found):
     other = outcomes._one(second, "run", outcome.model_copy(update={"prediction": slow}))
     assert "8 s less HBM-bound operations" in beats(one, other)
     assert "by the formula" not in beats(one, other), "both were compiled"
+
+
+def test_the_answer_has_what_a_device_holds_beside_the_file_and_if_all_weights_are_replicated(
+    found,
+):
+    """A device holds arguments, and the updates beside those that are not donated."""
+    question = found[0].point.question
+    (own,) = [each for each in found if each.point.kind == AS_EXPORTED]
+    words = []
+    for each in found:
+        if each.stage == "estimated" and each is not own:
+            best = replace(each, predicted=Estimate(low=1e-9, estimate=1e-9, high=1e-9))
+            answer = Answer(question, len(found), [own, best], False, 1.0, (), None, False)
+            words.append((each.point.kind, held_words(answer)))
+    ends = ("as exported → now.", "the same as exported.")
+    assert words and all(any(end in each for end in ends) for _, each in words)
+    replicated = {kind for kind, each in words if "holds all weights" in each}
+    assert replicated == {"data"}
+    program = own.experiment.exported
+    paths = {leaf.path for leaf in program.described.weights}
+    size = bytes_text(sum(each.bytes for each in program.arguments() if each.leaf.path in paths))
+    assert all(f"holds all weights, {size}," in each for kind, each in words if kind == "data")
+    alone = held_words(Answer(question, 1, [own], False, 1.0, (), None, False))
+    assert re.fullmatch(r"Held on each device: \S+ MiB\.", alone)

@@ -3,10 +3,19 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from spmd_core.advice import program_of
-from spmd_core.base import bytes_text, capital, count_text, number_text, numbered, seconds_text
+from spmd_core.advice import held_bytes, program_of, replicated_words
+from spmd_core.base import (
+    bytes_change,
+    bytes_text,
+    capital,
+    count_text,
+    number_text,
+    numbered,
+    seconds_text,
+)
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.search import (
+    AS_EXPORTED,
     SAME,
     Answer,
     AnyQuestion,
@@ -528,6 +537,23 @@ def best_words(answer: Answer, winner: Candidate) -> str:
         return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
     is_open = answer.rivals or answer.open_estimates
     return f"Best{' so far' * bool(is_open)}: {lead_name(winner)}."
+
+
+def held_words(answer: Answer) -> str:
+    """Returns what a device holds with the mesh and specs of a program's best, beside those as
+    exported, and that it holds all weights where it does; "" of other questions.
+    """
+    winner = answer.winner
+    program = program_of(winner.experiment) if winner else None
+    if program is None:
+        return ""
+    standard = (each.candidate for each in answer.standards if each.title == AS_EXPORTED)
+    own = next((program_of(each.experiment) for each in standard if each), None)
+    now = held_bytes(program, {}, donated=())
+    held = bytes_change(held_bytes(own, {}, donated=()), now) if own else bytes_text(now)
+    same = ", the same as exported" * (own is not None and own != program)
+    of = ", as exported → now" if "→" in held else same
+    return f"Held on each device: {held}{of}. {replicated_words(program)}".strip()
 
 
 def ahead_estimates(answer: Answer) -> str:

@@ -31,6 +31,7 @@ _FIRST = "first_fixes"  # aside: the program, and the findings that were its fir
 _PLACES = "places"  # aside: since which press findings have their places, and the findings
 _CHEAP_S = 15.0  # CPU seconds of a program as it is, below which every fix is compared unasked
 COMPARE = "Compare and use its fix"  # the label of what is not compared yet
+_KINDS_NAMED = 2  # specs that a change is named by
 Key = tuple[str, str]  # kind and path of a finding
 Tried = tuple[Specs, WhatIf]
 
@@ -358,14 +359,23 @@ def told_changes(known: WhatIf | None, shown: Mapping[str, Collection[str]]) -> 
 
 
 def _made_of(before: Experiment, after: Experiment) -> str:
-    """Returns the specs that a change gave, else how it changed the mesh."""
+    """Returns how a change moved the mesh, and the specs that it gave: of many kinds their number."""
     was, now = before.exported, after.exported
     given = (
         {name: each for name, each in now.specs if (name, each) not in was.specs}
         if was and now
         else {}
     )
-    return label(given) if given else plain(what_if.changed_words(before, after))
+    alike: dict[object, dict[str, Spec]] = {}
+    for name, spec in given.items():
+        axes = tuple(spec)
+        while axes and not axes[-1]:
+            axes = axes[:-1]
+        alike.setdefault((axes, name.startswith(VALUE)), {})[name] = spec
+    if not 0 < len(alike) <= _KINDS_NAMED:
+        return plain(what_if.changed_words(before, after))
+    parts = (what_if.mesh_change(before, after), *map(_label, alike.values()))
+    return plain(", ".join(filter(None, parts)))
 
 
 def as_it_is(experiment: Experiment) -> WhatIf | None:
@@ -481,8 +491,12 @@ def use(specs: Specs) -> None:
 
 def label(specs: Specs) -> str:
     """Returns specs with the arguments that get them."""
+    return plain(_label(specs))
+
+
+def _label(specs: Specs) -> str:
     at = "at" if next(iter(specs)).startswith(VALUE) else "for"
-    return f"{words(specs)} {at} {plain(_named(specs))}"
+    return f"{spec_code(next(iter(specs.values())))} {at} {_named(specs)}"
 
 
 def _named(specs: Specs) -> str:

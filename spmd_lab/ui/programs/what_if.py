@@ -77,13 +77,20 @@ def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection
         _follow(before, after)
 
 
+def mesh_change(before: Experiment, after: Experiment) -> str:
+    """Returns how the mesh of a program was changed; "" where it was not."""
+    was, now = before.exported, after.exported
+    if not was or not now or not was.mesh or was.mesh == now.mesh:
+        return ""
+    return f"mesh {mesh_text(was.mesh, ' ')} → {mesh_text(now.mesh, ' ')}"
+
+
 def changed_words(before: Experiment, after: Experiment) -> str:
     """Returns how the mesh of a program was changed, and how many specs."""
     was, now = before.exported, after.exported
     if not was or not now:
         return ""
-    is_moved = was.mesh and was.mesh != now.mesh
-    mesh = f"mesh {mesh_text(was.mesh, ' ')} → {mesh_text(now.mesh, ' ')}" if is_moved else ""
+    mesh = mesh_change(before, after)
     number = len({name for name, _ in {*was.specs} ^ {*now.specs}})
     changed = f"{numbered(number, 'spec')} changed" if number or not mesh else ""
     return ", ".join(filter(None, (mesh, changed)))

@@ -233,11 +233,8 @@ def headline(answer: Answer, when: str = "", ended: str = "") -> bool:
             _picture(winner)
             badges = _named(answer, winner, when)
         draw_figures(_figures(winner, answer), _made_of(winner))
-        if answer.proof_of_winner is not None:
-            st.markdown(plain(words.verdict_words(answer)))
-        else:
-            for why in filter(None, (words.ahead_estimates(answer), words.ahead_of(answer))):
-                st.markdown(plain(why))
+        for why in filter(None, (*_whys(answer), words.held_words(answer))):
+            st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, not when, ended)
         with cards.how_sure(badges, "search"):
@@ -253,6 +250,13 @@ def headline(answer: Answer, when: str = "", ended: str = "") -> bool:
             )
     _best_of_each(answer)
     return pressed
+
+
+def _whys(answer: Answer) -> Sequence[str]:
+    """Returns why the winner is ahead, in sentences of which some may be empty."""
+    if answer.proof_of_winner is not None:
+        return (words.verdict_words(answer),)
+    return words.ahead_estimates(answer), words.ahead_of(answer)
 
 
 def _named(answer: Answer, winner: Candidate, when: str) -> DeltaGenerator:

@@ -1381,6 +1381,32 @@ def test_a_search_that_is_over_has_its_card_below_that_of_the_compiled_program(s
         assert "Undo" in [each.label for each in screen.button]
 
 
+@pytest.mark.parametrize(
+    ("mesh", "axes", "words"),
+    [
+        (None, ["", ""], "P(None, None) for {0} and {1}"),
+        ((1, 8), ["", ""], "mesh fsdp=4 tensor=2 → fsdp=1 tensor=8, P(None, None) for {0} and {1}"),
+        ((1, 8), ["", "tensor"], "P(None, None) for {0}, P('tensor', None) for {1}"),
+        ((1, 8), ["", "tensor", "both"], "fsdp=1 tensor=8, 3 specs changed"),
+        ((1, 8), [], "mesh fsdp=4 tensor=2 → fsdp=1 tensor=8"),
+    ],
+)
+def test_a_change_has_its_mesh_and_every_kind_of_its_specs(mesh, axes, words):
+    before = as_exported(programs.take(planted_accidents.CLEAN["tensor parallelism"].exported()))
+    before = before.vary(target="tpu:v5e:2x4")
+    before = before.vary(mesh=dict(zip(before.axis_sizes, (4, 2), strict=True)))
+    program = before.exported
+    names = [leaf.path for leaf in program.described.arguments if len(leaf.sizes) == 2][:3]
+    first, second = before.axis_sizes
+    kinds = {"": [[], []], "tensor": [[second], []], "both": [[first], [second]]}
+    after = before.vary(
+        mesh=dict(zip(before.axis_sizes, mesh or (4, 2), strict=True)),
+        specs={name: kinds[of] for name, of in zip(names, axes, strict=False)},
+    )
+    shown = words.format(*names).replace("fsdp", first).replace("tensor", second)
+    assert shown in fix._made_of(before, after).replace("\\", "")
+
+
 def test_a_mesh_that_the_program_does_not_fit_is_mended_by_its_axis(screen):
     button(screen, "Try an example").click().run()
     screen.number_input[1].set_value(3).run()

@@ -248,7 +248,9 @@ class WhatIf:
     def worse_by(self) -> str:
         """What is worse, before and after; "" where nothing is."""
         values = {each.title: each.value for each in self.figures}
-        return "; ".join(f"{small(each)} rises {values[each]}" for each in self.raised)
+        rises = [f"{small(each)} rises {values[each]}" for each in self.raised]
+        is_as_long = rises and self.is_timed and abs(_ratio(self._times) - 1) <= WITHIN
+        return "; ".join([*rises, *(["the step is no shorter"] if is_as_long else [])])
 
     @property
     def is_propagated(self) -> bool:

@@ -196,6 +196,8 @@ def test_a_change_is_worse_by_peak_and_time_or_by_what_it_sends_and_computes(
     for title in raised:
         assert f"{title[0].lower()}{title[1:]} rises " in answer.verdict
     assert bool(answer.verdict) == bool(raised)
+    is_as_long = bool(raised and times) and abs(times[1] / times[0] - 1) <= 0.02
+    assert ("the step is no shorter" in answer.worse_by) == is_as_long
     assert ("not compared: step time" in answer.verdict) == (bool(raised) and times is None)
     titles = [each.title for each in answer.figures]
     assert ("Matmul FLOPs per device" in titles) == (times is None)

@@ -240,7 +240,7 @@ def test_the_command_compiles_what_is_unknown_and_prints_the_curves(capsys, lab,
     assert [
         line.split()[:6] for line in out.splitlines() if line.lstrip().startswith(("2 ", "4 "))
     ] == [
-        ["2", "v5e:4x4", "fsdp=16", "compiled", "1", "s"],
+        ["2", "v5e:4x4", "fsdp=16", "compiled", "1.00", "s"],
         ["4", "v5e:4x4", "fsdp=16", "compiled", "1.25", "s"],
     ]
     call(capsys, "--model", "llama-2-7b", "--sweep", "batch-per-device=2,4", "--json")

@@ -136,7 +136,7 @@ def test_sharding_begins_to_win_where_it_wins_at_every_larger_size():
     rows = [[cell.text for cell in row] for row in SIZES.table(points, "screen").rows]
     assert rows[2][3:] == [
         "Automatic",
-        "1 ms",
+        "1.00 ms",
         "1.80 to 3.00×",
         "sharding is faster",
     ]

@@ -376,7 +376,8 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
     if peak_bytes := _peak(wrong):  # of which a donation gives about its bytes back
         saved = peak_bytes - (held[0] - held[-1])
         change = in_one_unit(peak_bytes, saved, bytes_text).replace("→ ", "→ about ")
-        return [Figure(PEAK, change, room)], [peak_bytes, saved]
+        once = ", ".join(filter(None, ("now → once donated", room)))
+        return [Figure(PEAK, change, once)], [peak_bytes, saved]
     change = _change(held[0], held[-1])
     return [Figure("Held on each device", change, room)] if change else [], [None, None]
 

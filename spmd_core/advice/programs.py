@@ -99,16 +99,28 @@ def all_findings(
     `refuted`: specs that are known to be worse, which none offers.
     """
     own = grouped_findings(program, refuted)
-    beside = compiled_beside(program, compiled, refuted) if compiled else ()
-    # an argument that enters in a wrong sharding leaves in the right one
-    mended = [name for each in own for name, _ in each.specs]
-    beside = tuple(
-        each
-        for each in beside
-        if each.kind != "resharded_donation" or not any(matches(name, each.path) for name in mended)
-    )
+    beside = _without_mended(compiled, program, own) if compiled else None
+    beside = compiled_beside(program, beside, refuted) if beside else ()
     listed_findings = (*beside, *own)
     return by_cost(listed_findings, program, fits=_fits(compiled))
+
+
+def _without_mended(
+    of: StrategyResult | CompiledStep, program: Program, own: Sequence[StepFinding]
+) -> StrategyResult | CompiledStep:
+    """Returns a compiled program without the donated arguments that leave as the fixes of the
+    program's own findings let them enter: of several the first is known, so that as many have a fix.
+    """
+    specs = [each for finding in own for each in finding.specs]
+    donated = (each.path for each in program.described.arguments if each.is_donated)
+    mended = sum(any(matches(name, path) for name, _ in specs) for path in donated)
+
+    def is_mended(each: Accident) -> bool:
+        enters = next((spec for name, spec in specs if matches(name, each.path)), None)
+        return each.kind == "resharded_donation" and enters == each.spec and each.others < mended
+
+    others = tuple(each for each in of.accidents if not is_mended(each))
+    return of.model_copy(update={"accidents": others})
 
 
 def compiled_beside(

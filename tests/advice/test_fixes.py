@@ -140,8 +140,18 @@ def test_a_donated_argument_that_leaves_otherwise_is_named_as_it_enters():
     assert found.sentence.endswith("name in its out_shardings P('data', None)")
 
 
-@pytest.mark.parametrize("is_mended", [True, False])
-def test_leaving_in_another_sharding_is_of_an_argument_that_nothing_else_mends(is_mended):
+@pytest.mark.parametrize(
+    ("path", "leaves", "others", "is_mended"),
+    [
+        ("mu/w", None, 0, True),  # as its fix lets it enter
+        ("mu/w", ((), ("data",)), 0, False),  # otherwise
+        ("mu/w", None, 1, False),  # beside one without a fix
+        ("params/w", None, 0, False),
+    ],
+)
+def test_a_donated_argument_that_leaves_as_its_fix_has_it_is_no_finding_of_its_own(
+    path, leaves, others, is_mended
+):
     """A moment that is replicated leaves as its weight is sharded: its own finding has the fix."""
     w = Leaf(path="params/w", sizes=("4096", "4096"), dtype="float32", spec=((), ("model",)))
     m = w.model_copy(update={"path": "mu/w", "spec": ((), ())})
@@ -152,10 +162,10 @@ def test_leaving_in_another_sharding_is_of_an_argument_that_nothing_else_mends(i
     )  # fmt: skip
     program = Program(described, MESH)
     (own,) = grouped_findings(program)
-    path = m.path if is_mended else w.path
-    leaves = Accident(kind="resharded_donation", path=path, bytes=2**20, spec=((), ("model",)))
-    listed = all_findings(program, StrategyResult(status="ok", accidents=(leaves,)))
-    assert m.path in dict(own.specs) and own in listed
+    spec = leaves or dict(own.specs)[m.path]
+    accident = Accident(kind="resharded_donation", path=path, bytes=2**20, spec=spec, others=others)
+    listed = all_findings(program, StrategyResult(status="ok", accidents=(accident,)))
+    assert own in listed
     assert ("resharded_donation" in [each.kind for each in listed]) is (not is_mended)
 
 

@@ -176,6 +176,15 @@ def memory_parts(prediction: Prediction) -> dict[str, float]:
     return {_PARTS.get(name, name): size for name, size in parts.items() if size}
 
 
+def host_words(held: float | None, room: float | None) -> str:
+    """Returns what a device has in host memory, of its share of it.
+
+    >>> host_words(28 * 2**30, 43 * 2**30)
+    '28.0 GiB of 43.0 GiB on the host'
+    """
+    return f"{bytes_text(held)} of {bytes_text(room)} on the host"
+
+
 def parts_words(parts: Mapping[str, float]) -> str:
     """The parts of an estimate of memory that are live at its peak, in a line.
 

@@ -167,7 +167,7 @@ def held_figure(shown: Prediction) -> Figure:
     """Returns the memory of a device as a figure, with the host's where something is there."""
     memory, room = shown.memory_bytes, shown.host_capacity_bytes
     over = f"{bytes_text(memory.missing)} too much, " * (memory.missing > 1)
-    host = f", {bytes_text(memory.host)} of {bytes_text(room)} on the host"
+    host = f", {predictions.host_words(memory.host, room)}"
     low, high = (bytes_text(shown.before_compiling.get(end)) for end in ("low", "high"))
     span = f"{between(low, high)} " * (not shown.compiled and "low" in shown.before_compiling)
     is_seen = bool(memory.host and room and memory.host > _SEEN * room)

@@ -44,7 +44,7 @@ from spmd_core.sheets import Table
 from spmd_core.surveys import search as words
 from spmd_core.sweeps import first_look
 from spmd_core.trials import Search, searches as running
-from spmd_core.words import RANGE, fact_words, tokens_text
+from spmd_core.words import RANGE, fact_words, predictions, tokens_text
 from spmd_lab.ui import cards, choices, exports, state, style
 from spmd_lab.ui.charts import glimpse
 from spmd_lab.ui.lab import as_viewer, asker, begin as allowed, end, find, lab
@@ -162,8 +162,7 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
     room = f"{ends} of {bytes_text(held)}".strip() if held else ""
     if winner.host_bytes and winner.host_capacity_bytes:
-        most = bytes_text(winner.host_capacity_bytes)
-        room += f", {bytes_text(winner.host_bytes)} of {most} on the host"
+        room += f", {predictions.host_words(winner.host_bytes, winner.host_capacity_bytes)}"
     holds = bytes_text(winner.memory_bytes)
     if own and own.memory_bytes and winner.memory_bytes:
         holds = bytes_change(own.memory_bytes, winner.memory_bytes)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from spmd_core.base import sums_by_key
+from spmd_core.base import bytes_text, sums_by_key
 from spmd_core.experiment import link
 from spmd_core.search import Answer, Candidate, read_question, score
 from spmd_core.search.models import candidates
@@ -334,3 +334,13 @@ def test_a_link_to_predict_takes_the_prices_of_its_question():
     found = first_look(read_question(asked))
     assert of_answer._prices(found, "Predict") == {"price": "v5p=4.2"}
     assert of_answer._prices(found, "Compare") == {}
+
+
+@pytest.mark.parametrize("host_bytes", [None, 0, 28 * 2**30])
+def test_the_memory_of_the_best_plan_has_what_is_on_the_host(host_bytes):
+    answer = first_look(read_question({"model": "llama-3.1-8b", "chips": ["v5e:256"]}))
+    winner = replace(answer.winner, host_bytes=host_bytes)
+    figures = {each.title: each for each in of_answer._figures(winner, answer)}
+    room = bytes_text(winner.host_capacity_bytes)
+    shown = figures["Memory per device"].more
+    assert (f", 28.0 GiB of {room} on the host" in shown) is bool(host_bytes)

@@ -57,7 +57,7 @@ changed.draw(experiment)
 if run is None or not tour.guide(run):
     course.hint(experiment, is_answered=run is not None and not at_work)
 if refusal:
-    shell.refused("compare", refusal, offer=mesh_fields.offer_sizes)
+    shell.refused("compare", refusal, offer=mesh_fields.offer_fit)
 elif misfit:
     shell.offer_nearest("compare", misfit)
 elif pressed:

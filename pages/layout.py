@@ -58,7 +58,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         disabled=bool(refusal or misfit) or at_work,
     )
 if refusal:
-    shell.refused("layout", refusal, offer=shape.offer_fit)
+    shell.refused("layout", refusal, offer=mesh_fields.offer_fit)
 elif misfit:
     st.caption(plain(not_placed_words(experiment.target, misfit.sentence)))
 elif pressed:

@@ -66,6 +66,7 @@ from spmd_core.answers.serving_sheet import (
     token_parts,
     waiting_rival,
     waiting_table,
+    waiting_title,
     why_not_served,
 )
 from spmd_core.answers.strategies import (
@@ -208,6 +209,7 @@ __all__ = [
     "unpriced_words",
     "waiting_rival",
     "waiting_table",
+    "waiting_title",
     "way_words",
     "ways_headline",
     "ways_json",

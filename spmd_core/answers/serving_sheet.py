@@ -115,20 +115,51 @@ def _more_while_waiting(answer: ServingAnswer, best: ServingRow) -> list[Serving
 
 
 def waiting_table(answer: ServingAnswer) -> Table | None:
-    """Returns the best row, then those that make more tokens per chip the longer requests wait for
-    their first token; None where `waiting_rival` is None.
+    """Returns the lead, then the rows that pass it the longer requests wait for their first token: in
+    tokens per chip; in time, where the lead misses its limits. None where no row does.
     """
-    best = answer.best
-    if best is None or waiting_rival(answer) is None:
+    lead, rows = answer.lead, []
+    for row in sorted(_passing_while_waiting(answer), key=_first_token_s):
+        if not rows or _passes(answer, row, rows[-1]):
+            rows.append(row)
+    if lead is None or not rows:
         return None
-    rows = [_Marked("", best)]
-    first = {id(row): row.served.ttft_s for row in answer.rows if row.served}
-    for row in sorted(_more_while_waiting(answer, best), key=lambda row: first[id(row)]):
-        if row.per_chip > _BEATS * rows[-1].row.per_chip:
-            rows.append(_Marked(f"{row.per_chip / best.per_chip - 1:+.0%}", row))
-    on = "On" if len({each.row.plan.target for each in rows}) > 1 else ""
+    marks = (f"{row.per_chip / lead.per_chip - 1:+.0%}" for row in rows)
+    marked = [_Marked("", lead), *map(_Marked, marks if answer.best else [""] * len(rows), rows)]
+    on = "On" if len({each.row.plan.target for each in marked}) > 1 else ""
     names = {on, "Mesh", "Tokens/s per chip", "Time per token", "First token, mean", "Wait"}
-    return Sheet(tuple(each for each in _ROWS.columns if each.title in names)).table(rows, "screen")
+    columns = tuple(each for each in _ROWS.columns if each.title in names)
+    return Sheet(columns).table(marked, "screen")
+
+
+def waiting_title(answer: ServingAnswer) -> str:
+    """Returns what rows of `waiting_table` have more of than the lead."""
+    more = "More tokens per chip" if answer.best else "Nearer to the limits"
+    return f"{more} while requests wait"
+
+
+def _passing_while_waiting(answer: ServingAnswer) -> list[ServingRow]:
+    lead = answer.lead
+    if answer.best:
+        return _more_while_waiting(answer, answer.best) if waiting_rival(answer) else []
+    if lead is None or lead.served is None or lead.served.waiting or answer.question.load.rate:
+        return []
+    waiting = [row for row in answer.rows if row.served and row.served.waiting]
+    return [row for row in waiting if _passes(answer, row, lead)]
+
+
+def _passes(answer: ServingAnswer, row: ServingRow, other: ServingRow) -> bool:
+    """Returns True if a row makes more tokens per chip than another; of a lead that misses its limits,
+    if it misses them by less and makes as many.
+    """
+    if answer.best:
+        return row.per_chip > _BEATS * other.per_chip
+    is_nearer = _BEATS * missed(answer.question, row)[1] < missed(answer.question, other)[1]
+    return is_nearer and answer.lead is not None and row.per_chip >= answer.lead.per_chip
+
+
+def _first_token_s(row: ServingRow) -> float:
+    return row.served.ttft_s if row.served else 0.0
 
 
 def beside_words(answer: ServingAnswer) -> str:
@@ -493,6 +524,8 @@ def serving_table(answer: ServingAnswer, most: int) -> Table:
         return table
     known = [name for name in _IF_MIXED if name in table.columns]
     same = {name for name in known if len({cell.text for cell in table.column(name)}) == 1}
+    if not within_words(answer.question):
+        same.add("Limits")
     return chosen_columns(table, [name for name in table.columns if name not in same])
 
 
@@ -542,11 +575,20 @@ def served_points_headline(points: Sequence[ServedPoint]) -> str:
     if not parts:
         return "Nothing keeps the limits at any of these values."
     if len(parts) == 1 and len(best) == len(points):
-        return f"Best at each of these values: {parts[0][0]}."
+        return f"Best at each of these values: {parts[0][0]}.{_open_values(points)}"
     spans = (
         f"{name} at {values[0]}" + f" to {values[-1]}" * (len(values) > 1) for name, values in parts
     )
-    return f"Best: {'; '.join(spans)}."
+    return f"Best: {'; '.join(spans)}.{_open_values(points)}"
+
+
+def _open_values(points: Sequence[ServedPoint]) -> str:
+    """At which values the ranges of others reach that of the best."""
+    unsure = [each.value for each in points if each.answer and serving_rivals(each.answer)]
+    if not unsure:
+        return ""
+    every = "any of these" if len(unsure) == len(points) > 1 else listed(unsure)
+    return f" Not settled at {every}: the ranges of others overlap."
 
 
 SPLITS: Sheet[Split] = Sheet(

@@ -2,6 +2,7 @@
 removed.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import MAX_MESH_AXES, axes_left, check_count, parse_experiment
+from spmd_core.fields import axes_of
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.state import Form, Mesh
@@ -35,9 +37,28 @@ def mesh_input(screen: str) -> Mesh:
         old
     )
     st.session_state.setdefault(state.key(screen, "mesh.size.0"), old[0][1])
+    if count != len(old):
+        _keep_devices(screen, [size for _, size in old], count)
     mesh = axis_rows(screen, old, count, _NEW_AXES, ("mesh.name", "mesh.size"), _typed_name)
     _follow(screen, draft, [name for name, _ in old], [name for name, _ in mesh])
     return mesh
+
+
+def _keep_devices(screen: str, sizes: Sequence[int | None], count: int) -> None:
+    """Gives the size of a removed axis to the first one, and to an added one a part of the largest."""
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        return
+    left = [size or 1 for size in sizes[:count]]
+    left[0] *= math.prod(size or 1 for size in sizes[count:])
+    for place in range(len(left), count):
+        _, before = _removed(screen).get(place, ("", 2))
+        largest = max(left)
+        divides = isinstance(before, int) and before > 0 and largest % before == 0
+        part = before if divides and before < largest else 1
+        left[left.index(largest)] = largest // part
+        left.append(part)
+    for place, size in enumerate(left):
+        st.session_state[state.key(screen, f"mesh.size.{place}")] = size
 
 
 def _typed_name(place: DeltaGenerator, label: str, key: str, _: str, visible: Visible) -> str:
@@ -136,21 +157,28 @@ def rename_axes(draft: Form, new_names: dict[str, str]) -> None:
     }
 
 
-def offer_sizes(screen: str) -> bool:
+def offer_fit(screen: str) -> None:
+    """Draws buttons that mend a dim which does not divide: of the mesh, where that was changed."""
+    if not offer_sizes(screen, least=2):
+        _offer_division(screen)
+
+
+def offer_sizes(screen: str, least: int = 1) -> bool:
     """Draws buttons for the next sizes of an axis that was changed, below and above, which fit the
     dims and the target; False where no axis was, or none fits.
     """
-    offered = [*_sizes(screen)]
+    offered = [each for each in _sizes(screen) if each[1] >= least]
     with st.container(horizontal=True, gap="small", key=f"axes:{screen}"):
         for axis, size, form in offered:
-            st.button(
-                plain(f"Use {axis}={size}"),
-                key=f"axis:{axis}:{size}",
-                icon=":material/straighten:",
-                on_click=state.replace_draft,
-                args=(screen, form),
+            _offer(
+                screen, f"Use {axis}={size}", f"axis:{axis}:{size}", form, ":material/straighten:"
             )
     return bool(offered)
+
+
+def _offer(screen: str, label: str, key: str, form: Form, icon: str) -> None:
+    use = state.replace_draft
+    st.button(plain(label), key=f"fit:{key}", icon=icon, on_click=use, args=(screen, form))
 
 
 def _sizes(screen: str) -> Iterator[tuple[str, int, Form]]:
@@ -165,6 +193,56 @@ def _sizes(screen: str) -> Iterator[tuple[str, int, Form]]:
                 if _fits(form := draft | {"mesh": mesh}):
                     yield axis, each, form
                     break
+
+
+def _offer_division(screen: str) -> None:
+    """Draws buttons for a dim that does not divide: the next sizes that do, below and above, the
+    largest axis that divides it, and another dim that divides over its axes.
+    """
+    draft = state.draft(screen)
+    # a size that is none yet is refused, too
+    mesh = {axis: size for axis, size in draft["mesh"] if size}
+    for dim, axes in draft["sharding"].items():
+        size, here = draft["dims"].get(dim), axes_of(axes)
+        if not isinstance(size, int) or not all(axis in mesh for axis in here):
+            continue
+        parts = math.prod(mesh[axis] for axis in here)
+        if size % parts == 0:
+            continue
+        with st.container(horizontal=True, gap="small", key=f"sizes:{dim}"):
+            for each in (size // parts * parts, size // parts * parts + parts) if size > 0 else ():
+                form = draft | {"dims": draft["dims"] | {dim: each}}
+                if each and _fits(form):
+                    key, icon = f"size:{dim}:{each}", ":material/straighten:"
+                    _offer(screen, f"Use {dim}={each:,}", key, form, icon)
+        for key, label, form in _other_axes(draft, mesh, dim, parts):
+            if _fits(form):
+                _offer(screen, label, key, form, ":material/near_me:")
+
+
+def _other_axes(
+    draft: Form, mesh: dict[str, int], dim: str, parts: int
+) -> Iterator[tuple[str, str, Form]]:
+    """(key, label, form) of another axis for a dim, and of another dim for its axes."""
+    sharding, size = draft["sharding"], draft["dims"][dim]
+    here = axes_of(sharding[dim])
+    taken = {axis for axes in sharding.values() for axis in axes_of(axes)}
+    free = [axis for axis in mesh if axis in here or axis not in taken]
+    dividing = [axis for axis in free if mesh[axis] > 1 and size % mesh[axis] == 0]
+    if best := max(dividing, key=mesh.__getitem__, default=None):
+        label = f"Shard {dim} over {best}={mesh[best]}, which divides {size}"
+        yield f"divide:{dim}", label, draft | {"sharding": sharding | {dim: best}}
+    sizes = {each: size for each, size in draft["dims"].items() if isinstance(size, int)}
+    fits = (
+        each
+        for each, size in sizes.items()
+        if each != dim and not axes_of(sharding.get(each)) and size > 0 and size % parts == 0
+    )
+    if other := next(fits, None):
+        moved = {each: axes for each, axes in sharding.items() if each != dim}
+        over = " and ".join(here)
+        label = f"Shard {other} over {over} instead: {sizes[other]:,} divides by {parts}"
+        yield f"other:{dim}", label, draft | {"sharding": moved | {other: sharding[dim]}}
 
 
 def _fits(form: Form) -> bool:

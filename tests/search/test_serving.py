@@ -10,9 +10,11 @@ from spmd_core.answers import (
     copies_figure,
     kinds_table,
     served_mesh,
+    served_points_headline,
     serving_figures,
     serving_headline,
     serving_json,
+    serving_rivals,
     serving_table,
     why_not_served,
 )
@@ -20,6 +22,7 @@ from spmd_core.answers.serving_chips import served_kinds
 from spmd_core.base import RequestError, bytes_text
 from spmd_core.plan import ServedPlan
 from spmd_core.search import CompiledDecode, ServingQuestion, read_serving, serve, with_compiled
+from spmd_core.sweeps import served_points
 from spmd_core.sweeps.serving import decode_experiment
 from spmd_core.time import Lengths, ServingLoad
 
@@ -415,3 +418,22 @@ def test_a_short_table_has_the_rows_that_make_more_and_no_column_that_is_the_sam
     for name in ("Limits", "Wait", "Weights", "Cache"):
         assert name not in table.columns or len({cell.text for cell in table.column(name)}) > 1
     assert {"Weights", "Cache"}.isdisjoint(table.columns)
+
+
+def test_limits_are_a_column_only_where_the_question_has_some():
+    form = {"model": "qwen3-32b", "chips": "v6e:8", "concurrency": "256"}
+    for limits in ({}, {"tpot": "60ms"}):
+        table = serving_table(serve(read_serving(form | limits)), 12)
+        assert ("Limits" in table.columns) is bool(limits)
+        assert "Wait" in table.columns
+
+
+def test_a_sweep_names_the_values_at_which_others_could_win():
+    form = {"model": "qwen3-32b", "chips": "v6e:..16"}
+    for limits in ({}, {"tpot": "40ms"}):
+        points = served_points(read_serving(form | limits), "concurrency=1,4,64,256", serve)
+        unsure = [each.value for each in points if serving_rivals(each.answer)]
+        _, found, named = served_points_headline(points).partition(" Not settled at ")
+        assert bool(found) is bool(unsure) is not bool(limits)
+        if found and len(unsure) < len(points):
+            assert all(each in named.partition(":")[0] for each in unsure)

@@ -20,6 +20,7 @@ from spmd_core.answers import (
     serving_sure,
     waiting_rival,
     waiting_table,
+    waiting_title,
 )
 from spmd_core.base import number_text, seconds_text
 from spmd_core.search import (
@@ -301,6 +302,27 @@ def test_each_row_that_waits_less_for_fewer_tokens_is_beside_the_best(chips, con
         assert not kept or made <= 1.01 * max(each[0] for each in kept)
     more = f"{waiting_rival(answer).per_chip / lead.per_chip - 1:+.0%}"
     assert table.column("Mesh")[-1].text.endswith(f", {more}")
+
+
+@pytest.mark.parametrize(
+    ("chips", "tpot"), [("v6e:8", "20ms"), ("v6e:..16", "10ms"), ("v6e:8", "60ms")]
+)
+def test_rows_nearer_to_a_missed_limit_while_requests_wait_are_beside_it(chips, tpot):
+    answer = answer_to(chips=chips, concurrency="256", tpot=tpot)
+    table, lead = waiting_table(answer), answer.lead
+    nearer = [
+        row
+        for row in answer.rows
+        if row.served and row.served.waiting
+        if 1.01 * row.served.tpot_s < lead.served.tpot_s and row.per_chip >= lead.per_chip
+    ]
+    assert (table is not None) is (answer.best is None and bool(nearer))
+    if table is None:
+        return
+    times = [cell.value for cell in table.column("Time per token")]
+    assert times[0] == lead.served.tpot_s and min(times) == min(row.served.tpot_s for row in nearer)
+    assert all(slow > fast for slow, fast in pairwise(times))
+    assert waiting_title(answer) == "Nearer to the limits while requests wait"
 
 
 @pytest.mark.parametrize("chips", ["v6e:8", "v6e:..16", "v6e:4"])

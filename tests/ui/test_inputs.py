@@ -116,6 +116,30 @@ def test_a_removed_axis_leaves_specs_and_its_size_comes_back(data_folder, page, 
     assert names["Axis 2 name"] == name
 
 
+@pytest.mark.parametrize(
+    ("sizes", "added"),
+    [
+        ({"x": 8}, [4, 2]),
+        ({"x": 4, "y": 2}, [2, 2, 2]),
+        ({"x": 3}, [3, 1]),
+        ({"x": 6}, [3, 2]),
+        ({"x": 1}, [1, 1]),
+    ],
+)
+def test_an_added_axis_takes_a_part_of_the_largest_and_gives_it_back(data_folder, sizes, added):
+    given = ARRAY.vary(mesh=sizes, dims={"d0": 48}, sharding={"d0": "x"}, overrides={})
+    screen = opened("layout", experiment=link.encode(given))
+
+    def with_axes(count):
+        axes = next(group for group in screen.button_group if group.label == "Mesh axes")
+        axes.set_value(count).run()
+        assert not screen.exception and not screen.error
+        return [_size(screen, place + 1).value for place in range(count)]
+
+    assert with_axes(len(added)) == added
+    assert with_axes(len(sizes)) == list(sizes.values())
+
+
 def _size(screen, position):
     return next(f for f in screen.number_input if f.label == f"Axis {position} size")
 

@@ -1,6 +1,5 @@
 """The fields of an array's shape and of what each of its dims is sharded over."""
 
-import math
 import re
 from contextlib import suppress
 
@@ -8,8 +7,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Layout, read_element
-from spmd_core.fields import axes_of
-from spmd_lab.ui import choices, mesh_fields, state
+from spmd_lab.ui import choices, state
 from spmd_lab.ui.charts.layout_words import holders_text, numbers_words
 from spmd_lab.ui.inputs import axes_input
 from spmd_lab.ui.markdown import plain
@@ -82,80 +80,6 @@ def shape_input(screen: str, mesh: Mesh) -> Form:
         if override is None
         else {"overrides": {"array": [sharding.get(dim) for dim in dims]}}
     )
-
-
-def offer_fit(screen: str) -> None:
-    """Draws buttons that mend a dim which does not divide: of the mesh, where that was changed."""
-    if not mesh_fields.offer_sizes(screen):
-        offer_division(screen)
-
-
-def offer_division(screen: str) -> None:
-    """Draws buttons for a dim that does not divide: the next sizes that do, below and above, the
-    largest axis that divides it, and another dim that divides over its axes.
-    """
-    draft = state.draft(screen)
-    # a size that is none yet is refused, too
-    mesh = {axis: size for axis, size in draft["mesh"] if size}
-    sharding = draft["sharding"]
-    taken = {axis for axes in sharding.values() for axis in axes_of(axes)}
-    for dim, axes in sharding.items():
-        size, here = draft["dims"].get(dim), axes_of(axes)
-        if not isinstance(size, int) or not all(axis in mesh for axis in here):
-            continue
-        parts = math.prod(mesh[axis] for axis in here)
-        if size % parts == 0:
-            continue
-        _offer_sizes(screen, dim, size, parts)
-        free = [axis for axis in mesh if axis in here or axis not in taken]
-        dividing = [axis for axis in free if mesh[axis] > 1 and size % mesh[axis] == 0]
-        if best := max(dividing, key=mesh.__getitem__, default=None):
-            st.button(
-                plain(f"Shard {dim} over {best}={mesh[best]}, which divides {size}"),
-                key="divide",
-                icon=":material/near_me:",
-                on_click=state.replace_draft,
-                args=(screen, draft | {"sharding": sharding | {dim: best}}),
-            )
-        _offer_other_dim(screen, dim, parts)
-
-
-def _offer_other_dim(screen: str, dim: str, parts: int) -> None:
-    """Draws a button that moves the axes of a dim to the first unsharded one that divides over them."""
-    draft = state.draft(screen)
-    sharding = draft["sharding"]
-    sizes = {each: size for each, size in draft["dims"].items() if isinstance(size, int)}
-    fits = (
-        each
-        for each, size in sizes.items()
-        if each != dim and not axes_of(sharding.get(each)) and size > 0 and size % parts == 0
-    )
-    if (other := next(fits, None)) is None:
-        return
-    over = " and ".join(axes_of(sharding[dim]))
-    moved = {each: axes for each, axes in sharding.items() if each != dim}
-    st.button(
-        plain(f"Shard {other} over {over} instead: {sizes[other]:,} divides by {parts}"),
-        key=f"other:{dim}",
-        icon=":material/near_me:",
-        on_click=state.replace_draft,
-        args=(screen, draft | {"sharding": moved | {other: sharding[dim]}}),
-    )
-
-
-def _offer_sizes(screen: str, dim: str, size: int, parts: int) -> None:
-    """Draws a button for the next size below and above that divides over `parts` devices."""
-    draft, below = state.draft(screen), size // parts * parts
-    with st.container(horizontal=True, gap="small", key=f"sizes:{dim}"):
-        for each in (below, below + parts) if size > 0 else ():
-            if each:
-                st.button(
-                    plain(f"Use {dim}={each:,}"),
-                    key=f"size:{dim}:{each}",
-                    icon=":material/straighten:",
-                    on_click=state.replace_draft,
-                    args=(screen, draft | {"dims": draft["dims"] | {dim: each}}),
-                )
 
 
 _BETWEEN = re.compile(r"(?<=[0-9])\s*[x×]\s*(?=-?[0-9])")  # 4x8, but not the x of `8, x, 32`

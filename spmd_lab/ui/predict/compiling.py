@@ -51,9 +51,10 @@ def controls(
     outcomes: Sequence[Outcome],
     titled: Titled,
     called: str = "point",
+    is_next: bool = True,
 ) -> None:
     """How many compiles are missing and how long they take, before the button; while they run, how
-    far they are. `called`: what a row is.
+    far they are. `called`: what a row is; `is_next`: whether the button is what one presses next.
     """
     missing = to_compile(points, outcomes)
     for refusal in missing_compilers(points, outcomes):
@@ -67,7 +68,8 @@ def controls(
     seconds = sum(compile_seconds(point, took) for point in missing)
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Compile {numbered(len(missing), called)}"
-        if st.button(label, type="primary", icon=":material/play_arrow:", key="sweep:start"):
+        kind = "primary" if is_next else "secondary"
+        if st.button(label, type=kind, icon=":material/play_arrow:", key="sweep:start"):
             begin(missing)
         again = f", {failed} of them again after a failure" if failed else ""
         known = sum(outcome.state in ("predicted", "does not fit") for outcome in outcomes)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import beaten_words, better_point, load_words, served_chips, served_mesh
 from spmd_core.base import number_text, seconds_text
@@ -69,9 +70,10 @@ def draw(
     answer: ServingAnswer,
     answered: Callable[[ServingQuestion], ServingAnswer],
     ask: Callable[[int], None],
+    above: DeltaGenerator | None = None,
 ) -> None:
-    """Draws the curves, the frontier with whose it is, and the answer with its range; above them the
-    number of requests whose answer beats this one, for which a press calls `ask`.
+    """Draws the curves, the frontier with whose it is, and the answer with its range; above them, or
+    in `above`, the number of requests whose answer beats this one, for which a press calls `ask`.
     """
     curves = serving_curves(answer)
     front = frontier_of(curves)
@@ -79,11 +81,18 @@ def draw(
         return
     better = better_point(answer, curves, answered)
     st.markdown("**Throughput per chip against the speed of one user**")
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with (above or st).container(horizontal=True, vertical_alignment="center"):
         st.markdown(plain(beaten_words(answer, better, front)), width="content")
         if better and answer.question.load.rate is None:
             count = better.concurrency
-            st.button(f"Serve {count:,} at once", key="serving:ask", on_click=ask, args=(count,))
+            kind = "primary" if above else "secondary"
+            st.button(
+                f"Serve {count:,} at once",
+                key="serving:ask",
+                on_click=ask,
+                args=(count,),
+                type=kind,
+            )
     owners = _owners(front)
     st.vega_lite_chart(
         _chart(answer, answer.lead, curves, front),

@@ -32,6 +32,7 @@ from spmd_core.answers import (
     serving_table,
     token_parts,
     waiting_table,
+    waiting_title,
     why_not_served,
 )
 from spmd_core.base import RequestError, between, bytes_text, number_text, seconds_text, span_text
@@ -51,7 +52,7 @@ from spmd_core.search import (
 from spmd_core.surveys import not_settled_words
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.terms import chip_title, listed
-from spmd_core.time import ServingLoad
+from spmd_core.time import Served, ServingLoad
 from spmd_core.words import RANGE
 from spmd_lab.ui import cards, forms, links, price, state
 from spmd_lab.ui.charts import shares
@@ -132,8 +133,8 @@ def show(share: DeltaGenerator) -> None:
         shown = st.container()
         answer = _compiled(answer)
         with shown:
-            _headline(answer)
-        frontier.draw(answer, partial(_answered_as, answer), _ask)
+            way_out = _headline(answer)
+        frontier.draw(answer, partial(_answered_as, answer), _ask, way_out)
     _details(answer)
     varied.draw(question, partial(_answered_as, answer), SCREEN)
     with kept:
@@ -178,7 +179,8 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     points = decode_points(answer, _COMPILED)
     steps = tuple(points.values())
     outcomes = compiling.outcomes_of(steps)
-    compiling.controls(steps, outcomes, lambda point: point.label, "best decode step")
+    is_kept = answer.best is not None
+    compiling.controls(steps, outcomes, lambda point: point.label, "best decode step", is_kept)
     answer = with_steps(answer, points, [each.numbers for each in outcomes])
     both = zip(steps, outcomes, strict=True)
     failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
@@ -216,27 +218,41 @@ def _seeded(name: str) -> str:
     return state.seed(key, text)
 
 
-def _headline(answer: ServingAnswer) -> None:
-    """Draws the best sharding: its output, speed and memory, and what they are of."""
+def _headline(answer: ServingAnswer) -> DeltaGenerator | None:
+    """Draws the best sharding: its output, speed and memory, and what they are of. Returns where a
+    load that keeps the limits is offered; None where the best keeps them.
+    """
     lead = answer.lead
     headline = plain(serving_headline(answer, is_figured=True))
     if not lead or not (pool := lead.pool) or not (served := lead.served):
         _none_holds(answer, headline)
-        return
+        return None
     with (badges := cards.headline(headline, "Compiled" if lead.compiled else "Estimated")):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
         if unsure := not_settled_words(len(serving_rivals(answer))):
             st.badge(plain(unsure), color="orange")
+    way_out = None if answer.best else st.container()
     waiting = waiting_table(answer)
     if not waiting and (cost := beside_words(answer)):
         st.markdown(plain(cost))
     with cards.how_sure(badges):
         _points_of((*serving_sure(answer), *serving_assumptions(lead)))
+    _figures(answer, lead, served)
+    if waiting:
+        st.markdown(f"**{plain(waiting_title(answer))}**")
+        run_answer.draw_filled(waiting)
+    st.html(shares.token_bar(token_parts(served)))
+    st.html(shares.memory_bar(served_memory(lead), pool.capacity, when=""))
+    return way_out
+
+
+def _figures(answer: ServingAnswer, lead: ServingRow, served: Served) -> None:
+    """Draws output, speed and memory of a row, and what they are of."""
     chips, _, token, made, _ = serving_figures(lead, answer.question.load)
     waits = span_text(served.ttft.low, served.ttft.high)
-    held, room = served_memory(lead), pool.capacity
-    memory = Figure("Memory per device", bytes_text(sum(held.values())), f"of {bytes_text(room)}")
+    held, room = sum(served_memory(lead).values()), served.pool.capacity
+    memory = Figure("Memory per device", bytes_text(held), f"of {bytes_text(room)}")
     first = Figure("First token", seconds_text(served.ttft_s), waits)
     has_range = bool(
         served.output_times(answer.question.load)
@@ -251,11 +267,6 @@ def _headline(answer: ServingAnswer) -> None:
         ],
         [*_of(answer, lead), Figure("Slice", chips.more)],
     )
-    if waiting:
-        st.markdown("**More tokens per chip while requests wait**")
-        run_answer.draw_filled(waiting)
-    st.html(shares.token_bar(token_parts(served)))
-    st.html(shares.memory_bar(held, room, when=""))
 
 
 def _none_holds(answer: ServingAnswer, headline: str) -> None:

@@ -152,14 +152,14 @@ def test_a_dim_that_does_not_divide_has_a_button_for_an_axis_that_divides_it(dat
     screen = opened("layout")
     next(each for each in screen.text_input if each.label == "Array shape").set_value("6, 8").run()
     assert "does not divide over mesh axis y=4" in screen.error[0].value.replace("\\", "")
-    sizes = [each.label.replace("\\", "") for each in screen.button if "size:" in str(each.key)]
+    sizes = [each.label.replace("\\", "") for each in screen.button if "fit:size:" in str(each.key)]
     assert sizes == ["Use d0=4", "Use d0=8"]
     assert any("Shard d1 over y" in each.label for each in screen.button), "8 divides by 4"
     assert not any("Shard d" in each.proto.label for each in screen.get("page_link")), "stale"
-    other = screen.button(key="size:d0:8").click().run()
+    other = screen.button(key="fit:size:d0:8").click().run()
     assert not other.error and "8, 8" in [each.value for each in other.text_input]
     next(each for each in screen.text_input if each.label == "Array shape").set_value("6, 8").run()
-    screen.button(key="divide").click().run()
+    screen.button(key="fit:divide:d0").click().run()
     assert not screen.error
     assert "P('x'" in " ".join(each.value for each in screen.code)
 
@@ -167,7 +167,7 @@ def test_a_dim_that_does_not_divide_has_a_button_for_an_axis_that_divides_it(dat
 def test_a_dim_that_does_not_divide_has_a_button_for_another_dim_that_does(data_folder):
     screen = opened("layout")
     next(each for each in screen.text_input if each.label == "Array shape").set_value("6, 8").run()
-    screen.button(key="other:d0").click().run()
+    screen.button(key="fit:other:d0").click().run()
     assert not screen.error
     assert "P(None, 'y')" in " ".join(each.value for each in screen.code)
 

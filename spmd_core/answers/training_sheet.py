@@ -40,6 +40,7 @@ from spmd_core.words import (
     apart_words,
     bound_cell,
     bound_parts,
+    days_span,
     days_text,
     deadline_text,
     even_words,
@@ -76,7 +77,7 @@ def five_figures(
     topology, (value, share) = plan.topology, bound_parts(step.shares_by_axis)
     causal = f"{step.mfu_causal:.1%} causal MFU" if step.mfu_causal else ""
     binds = f"{share} of the step" if share else causal
-    days = between(days_text(run.days.low), days_text(run.days.high)) if run else ""
+    days = days_span(run.days) if run else ""
     span = f"{days}, {run.chip_hours:,.0f} chip-hours" if run else ""
     hourly = f"{_money_span(run)}at {money_text(price)} a chip-hour"
     dollars = [Figure("Dollars", money_text(run.money if run else None), hourly)] if price else []

@@ -14,7 +14,7 @@ from spmd_core.base import (
     sums_by_key,
     three_digits,
 )
-from spmd_core.facts import Prediction
+from spmd_core.facts import Estimate, Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan, undivided_axes
 from spmd_core.results import Result
@@ -285,7 +285,7 @@ def bound_shares(shares: Mapping[str, float]) -> str:
     """Returns the two resources that take most of a step, with their shares.
 
     >>> bound_shares({"matmul": 2.0, "kernel": 1.0, "memory": 1.0})
-    'compute 50%, HBM 25%'
+    'compute 50%, attention kernels 25%'
     """
     resources = sums_by_key((_resource(name), s) for name, s in shares.items())
     most = sorted(resources, key=lambda name: (-resources[name], name))[:2]
@@ -377,8 +377,8 @@ def run_words(
         return None
     money = f", {money_text(run.money)}" if run.money is not None else ""
     return (
-        f"{numbered(run.steps, 'step')}, {_long(run.days.estimate)} without a stop "
-        f"({between(_long(run.days.low), _long(run.days.high))}), {run.chip_hours:,.0f} chip-hours on "
+        f"{numbered(run.steps, 'step')}, {days_text(run.days.estimate)} without a stop "
+        f"({days_span(run.days)}), {run.chip_hours:,.0f} chip-hours on "
         f"{numbered(plan.topology.chips, 'chip')}{money}"
     )
 
@@ -408,13 +408,27 @@ PEAKS_HELD, PEAKS = 103, 104
 PEAKS_WORDS = f"Ranges of memory hold {PEAKS_HELD} of {PEAKS} compiled peaks, all of them on TPUs."
 
 
+_YEAR = 365  # days
+
+
 def days_text(days: float) -> str:
     """Returns days, or hours or years, in words.
 
     >>> days_text(22.71), days_text(0.5), days_text(1), days_text(900)
     ('22.7 days', '12.0 hours', '1.00 days', '2.47 years')
     """
-    return _long(days) if days < 730 else f"{three_digits(days / 365)} years"
+    unit, each = _unit_of(days)
+    return f"{three_digits(each * days)} {unit}"
+
+
+def days_span(days: Estimate) -> str:
+    """Returns the interval of a time in days, in the unit of its estimate.
+
+    >>> days_span(Estimate(low=0.98, estimate=1.13, high=1.27))
+    '0.980 to 1.27 days'
+    """
+    unit, each = _unit_of(days.estimate)
+    return between(*(f"{three_digits(each * end)} {unit}" for end in (days.low, days.high)))
 
 
 def deadline_text(days: float) -> str:
@@ -426,8 +440,11 @@ def deadline_text(days: float) -> str:
     return numbered(days, "day")
 
 
-def _long(days: float) -> str:
-    return f"{three_digits(days)} days" if days >= 1 else f"{three_digits(24 * days)} hours"
+def _unit_of(days: float) -> tuple[str, float]:
+    """Unit of a time, and how many are a day."""
+    if days < 1:
+        return "hours", 24.0
+    return ("days", 1.0) if days < 2 * _YEAR else ("years", 1 / _YEAR)
 
 
 def measured_words(prediction: Prediction, measured_s: float) -> str | None:

@@ -114,7 +114,7 @@ WITHOUT_COMMAND_BUFFERS = (
 def unattributed_words(share: float) -> str:
     """That kernels named no instruction.
 
-    >>> unattributed_words(0.25)[:60]
+    >>> unattributed_words(0.25)[:59]
     '25% of the busy time is in kernels that name no instruction'
     """
     return (

@@ -2,6 +2,8 @@
 pictures.
 """
 
+import doctest
+import importlib
 import os
 import re
 import shlex
@@ -230,3 +232,14 @@ def test_the_python_that_is_asked_for_is_said_everywhere():
     assert "Python 3.11 or newer" in README and 'requires-python = ">=3.11"' in (
         ROOT / "pyproject.toml"
     ).read_text("utf-8")
+
+
+def test_examples_of_docstrings_give_what_they_show():
+    files = [path for path in source_files() if ">>> " in path.read_text("utf-8")]
+    assert len(files) > 50
+    wrong = []
+    for path in files:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = importlib.import_module(name.removesuffix(".__init__"))
+        wrong += [name] * bool(doctest.testmod(module).failed)
+    assert not wrong

@@ -205,7 +205,7 @@ def unanswered_words(error: BaseException, limit_s: float) -> str:
     """What followed an attempt to connect, and what to do.
 
     >>> unanswered_words(ConnectionRefusedError(), 2.0)
-    'does not answer (nothing listens there): start it, or correct SPMD_LAB_DASK'
+    'does not answer (nothing listens there): start it, or correct its address'
     """
     chain = [error]
     while (below := chain[-1].__cause__ or chain[-1].__context__) and below not in chain:

@@ -98,7 +98,7 @@ def file_name(test: str, *parts: str) -> str:
     """Returns a file name for a test id: of its file and its own name; an odd one has a hash.
 
     >>> file_name("tests/test_a.py::TestA::test_b[4]", "", "tpu:v5e:4x4"), file_name("test_b.py::test[x/y]")
-    ('test_a.TestA.test_b[4].tpu-v5e-4x4', 'test_b.test[x-y].c2e5a5')
+    ('test_a.TestA.test_b[4].tpu-v5e-4x4', 'test_b.test[x-y].1250fe')
     """
     file, *names = test.split("::")
     more = (part.replace(":", "-") for part in parts if part)

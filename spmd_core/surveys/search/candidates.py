@@ -33,6 +33,7 @@ from spmd_core.words import (
     ABOUT_EVEN,
     CANNOT_TELL,
     apart_words,
+    days_span,
     days_text,
     even_words,
     fact_words,
@@ -241,9 +242,11 @@ def days_of_tokens(candidate: Candidate, tokens: float) -> str:
 
 def days_span_of_tokens(candidate: Candidate, tokens: float) -> str:
     """Returns the interval of `days_of_tokens`; "" where there is none."""
-    days = hours_of_tokens(candidate) / 24 * tokens / 1e9 / (candidate.seconds or 1.0)
-    ends = [days_text(days * end) for end in candidate.span or ()]
-    return between(*ends) if ends else ""
+    if candidate.span is None:
+        return ""
+    days = hours_of_tokens(candidate) / 24 * tokens / 1e9
+    low, high = (days / (candidate.seconds or 1.0) * end for end in candidate.span)
+    return days_span(Estimate(low=low, estimate=days, high=high))
 
 
 def span_of_tokens(candidate: Candidate) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 from spmd_core.base import Inexpressible, capital, count_text
@@ -21,6 +21,7 @@ SMALL_WORDS = "together under 1% of the communication"
 
 _LINE = re.compile(r"\d{1,9}")  # a number that people write
 _CODE_CHARACTERS = 72  # of a line of a program in a table
+_WHY = "Why, and where"
 _MOST_PLACES = 3  # of a step with many layers every matmul is one
 _WIDE: tuple[Place, ...] = ("screen", "document")  # of columns that a terminal leaves out
 _HIDDEN = 0.005  # a smaller share of a collective's time that is exposed is noise of the schedule
@@ -35,12 +36,14 @@ class CommunicationRow:
       strategies: their names, as the table writes them.
       places: where they are in the programs, in words.
       rows: the same of each of these strategies, by its name; () of one.
+      is_model: of the lab's own program of a model, whose lines the viewer does not have.
     """
 
     row: CollectiveRow | None
     strategies: str | None = None
     places: tuple[str, ...] = ()
     rows: tuple[tuple[str, CollectiveRow], ...] = ()
+    is_model: bool = False
 
 
 def _seconds(of: Callable[[CollectiveRow], float]) -> Callable[[CommunicationRow], float | None]:
@@ -73,6 +76,11 @@ def _set_by(each: CommunicationRow, *, is_brief: bool = False) -> str:
     return ". ".join(
         f"{', '.join(dict.fromkeys(names))}: {by or NONE}" for by, names in words.items()
     )
+
+
+def _brief(each: CommunicationRow) -> str:
+    by = "" if each.is_model else _set_by(each, is_brief=True)
+    return by and f"Set by {by}"
 
 
 COLLECTIVES = Sheet[CommunicationRow](
@@ -117,21 +125,21 @@ COLLECTIVES = Sheet[CommunicationRow](
         ),
         text("Set by", _set_by, "terminal", "document"),
         text(  # one for all: a screen beside its fields has no room for more
-            "Why, and where",
+            _WHY,
             lambda each: ". ".join(
                 filter(
                     None,
                     (
                         _where(each),
                         capital(_reason(each)),  # first: a cell has four lines
-                        (by := _set_by(each, is_brief=True)) and f"Set by {by}",
+                        _brief(each),
                     ),
                 )
             ),
             "screen",
         ),
         text(
-            "Why, and where",
+            _WHY,
             lambda each: ". ".join(filter(None, (_reason(each), _where(each)))),
             "document",
         ),
@@ -144,8 +152,14 @@ def step_collectives(prediction: Prediction, experiment: Experiment | None = Non
     known = experiment.exported if experiment else None
     quoted = partial(_quoted, known.described.program) if known else lambda source: None
     of = lambda row: {q for one in row.members if (q := quoted(one.source))}  # noqa: E731
-    listed = (CommunicationRow(row, None, tuple(sorted(of(row)))) for row in rows(prediction.collectives))  # fmt: skip
-    return COLLECTIVES.table(listed, "screen")
+    is_model = experiment is not None and not known
+    listed = (
+        CommunicationRow(row, None, tuple(sorted(of(row))), is_model=is_model)
+        for row in rows(prediction.collectives)
+    )
+    table = COLLECTIVES.table(listed, "screen")
+    named = tuple("Why" if is_model and name == _WHY else name for name in table.columns)
+    return replace(table, columns=named)
 
 
 def _quoted(program: str, source: str | None) -> str | None:

@@ -73,7 +73,11 @@ def verdict(facts: Result) -> Judged | None:
     if judged := sharding_verdict(facts):
         kind, words = judged
         if kind != "cannot tell" and noise_words(facts):
-            return "known", SHARDING[kind], f"{words}, noisy"  # less is claimed of times that scatter
+            return (
+                "known",
+                SHARDING[kind],
+                f"{words}, noisy",
+            )  # less is claimed of times that scatter
         return kind, SHARDING[kind], words
     if facts.comparison is not None and facts.comparison.ratios:
         words = short_verdict(facts)

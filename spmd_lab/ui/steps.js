@@ -52,7 +52,9 @@ if (!window.spmdCards) {
         [...row.children].forEach((cell, at) => {
           const label = at === 0 ? "" : heads[at] || "";
           if (cell.dataset.label !== label) cell.dataset.label = label;
-          cell.classList.toggle("unknown", at > 0 && cell.innerText.trim() === "–");
+          const text = cell.innerText.trim();
+          cell.classList.toggle("unknown", at > 0 && text === "–");
+          cell.classList.toggle("long", at > 0 && label.length + text.length > 19);
         });
       }
     }

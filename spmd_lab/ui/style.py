@@ -294,12 +294,14 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   [data-testid="stMain"] [data-testid="stTabs"] [role="tab"] p {{ font-size: 0.9rem; }}
   [data-testid="stMain"] [data-testid="stTabs"] [role="tablist"] {{ gap: 0.6rem; }}
   [data-testid="stTable"] tr:has(> td[data-label]) {{
-    display: block; padding: 0.5rem 0; border-bottom: 1px solid light-dark(#d9dfe7, #323c49);
+    display: grid; grid-template-columns: 1fr 1fr; column-gap: 1.4rem; grid-auto-flow: dense;
+    padding: 0.5rem 0; border-bottom: 1px solid light-dark(#d9dfe7, #323c49);
   }}
   [data-testid="stTable"] td[data-label] {{
     display: flex; justify-content: space-between; gap: 1rem; text-align: right;
     border: none !important; padding: 0.15rem 0; min-width: 0; overflow-wrap: anywhere;
   }}
+  [data-testid="stTable"] td:is([data-label=""], .long) {{ grid-column: 1 / -1; }}
   [data-testid="stTable"] td[data-label].unknown {{ display: none; }}
   [data-testid="stTable"] td[data-label=""] {{ justify-content: flex-start; gap: 0; text-align: left; font-weight: 600; }}
   [data-testid="stTable"] td[data-label]::before {{ content: attr(data-label); opacity: 0.75; text-align: left; }}
@@ -331,8 +333,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 [class*="st-key-how-sure"] {{ margin-top: -0.4rem; }}
 @media (min-width: 1101px) {{  /* beside a long answer, not on a line of its own */
-  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):has(> :first-child [data-testid="stHeading"]):not(:has(> :nth-child(4))):not(.st-key-row-answer *) {{ flex-wrap: nowrap; }}
-  [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child:has([data-testid="stHeading"]) {{ flex-shrink: 1; min-width: min(22rem, 100%); }}
+  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):has(> :first-child [data-testid="stHeading"]):not(:has(> :nth-child(5))):not(.st-key-row-answer *) {{ flex-wrap: nowrap; }}
+  [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child:has([data-testid="stHeading"]) {{ flex-shrink: 1; min-width: min-content; }}
   [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :not(:first-child) {{ flex-shrink: 0; }}
 }}
 .why {{ --bar: 5rem; width: 100%; border-collapse: collapse; font-size: 0.93rem; line-height: 1.35; }}
@@ -452,10 +454,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-collectives td:first-child, .st-key-collectives td:last-child {{
   min-width: 6.5rem; overflow-wrap: anywhere;
 }}
-@media (min-width: 641px) {{  /* a reason that is long opens under the pointer */
-  .st-key-collectives tr:not(:hover) td:last-child p {{
-    display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 6; overflow: hidden;
-  }}
+/* a reason that is long opens under the pointer */
+.st-key-collectives tr:not(:hover) td:last-child p {{
+  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 6; overflow: hidden;
 }}
 @media (min-width: 641px) and (max-width: 1100px) {{
   :is(.st-key-rows, .st-key-collectives) :is(td, th) {{ padding-left: 0.3rem; padding-right: 0.3rem; }}

@@ -1,7 +1,7 @@
 """Predictions in words and tables."""
 
 from spmd_core.answers import step_collectives, strategies_table
-from spmd_core.facts import Collective, Estimate
+from spmd_core.facts import AxisOrigin, Collective, Estimate
 from spmd_lab.ui.predict import beside
 from tests.answers import records, texts
 from tests.ui.predictions import MODEL, predicted, prediction
@@ -54,6 +54,19 @@ def test_collectives_have_their_axes_and_a_reason():
     assert row["Why, and where"] == (
         "Parameters are stored sharded over fsdp, but a matmul needs them replicated"
     )
+
+
+def test_collectives_of_a_model_have_their_reason_alone():
+    """Who set the axes is in lines of the lab's own program, which no viewer has."""
+    origin = AxisOrigin(axis="fsdp", kind="argument", name="w", spec=(("fsdp",),), values=1)
+    (each,) = prediction().collectives
+    each = each.model_copy(update={"origin": (origin,)})
+    found = prediction().model_copy(update={"collectives": (each,)})
+    (of_program,) = records(step_collectives(found))
+    (of_model,) = records(step_collectives(found, MODEL))
+    reason, _, origins = of_program.pop("Why, and where").partition(". Set by")
+    assert origins and of_model.pop("Why") == reason
+    assert of_model == of_program
 
 
 def test_two_predictions_side_by_side():

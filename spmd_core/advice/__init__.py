@@ -33,6 +33,7 @@ from spmd_core.advice.nearest import (
     nearest_words,
     predict_command,
 )
+from spmd_core.advice.opened import opened
 from spmd_core.advice.options import Option, conclusion, options, removal_lead
 from spmd_core.advice.programs import (
     all_findings,
@@ -96,6 +97,7 @@ __all__ = [
     "limit_of",
     "nearest_words",
     "next_step",
+    "opened",
     "options",
     "other_specs",
     "over_most",

@@ -107,14 +107,15 @@ def _constrained(base: Experiment, groups: Iterable[Sequence[LostValue]]) -> Ite
 
 def _origins(base: Experiment, collective: Collective) -> Iterator[dict[str, Spec]]:
     """What put a collective's axes where they are, with its other specs: a pattern of arguments with
-    these axes on another of its dims, the largest first, then without them, and its optimizer state
-    likewise; or the line of a constraint without them.
+    these axes on another of its dims, the largest first, then without one of them, then without them,
+    and its optimizer state likewise; or the line of a constraint without them.
     """
     program = base.exported
     for origin in (*collective.origin, *collective.against) if program else ():
         axes = tuple(axis for dim in origin.spec for axis in dim if axis in collective.axes)
         if axes and origin.kind == "constraint" and origin.source:
-            yield {f"{VALUE}{origin.source}": _moved(origin.spec, axes, None)}
+            for fewer in _each_and_all(axes):
+                yield {f"{VALUE}{origin.source}": _moved(origin.spec, fewer, None)}
         elif axes and program and origin.kind == "argument":
             yield from _with_state(program, origin, axes)
 
@@ -131,8 +132,16 @@ def _with_state(program: Program, origin: AxisOrigin, axes: Axes) -> Iterator[di
     parts = math.prod(dict(program.mesh)[axis] for axis in axes)
     sizes = sorted(enumerate(shape), key=lambda each: -each[1])
     free = [at for at, size in sizes if not origin.spec[at] and size % parts == 0]
-    for place in (*free, None):
+    for place in free:
         yield {each: _moved(spec, axes, place) for each, spec in own.items()}
+    for fewer in _each_and_all(axes):
+        yield {each: _moved(spec, fewer, None) for each, spec in own.items()}
+
+
+def _each_and_all(axes: Axes) -> Iterator[Axes]:
+    """Yields one of several axes at a time, then all: what gives up no more than it has to is first."""
+    yield from ((axis,) for axis in axes if len(axes) > 1)
+    yield axes
 
 
 def _moved(spec: Spec, axes: Axes, place: int | None) -> Spec:

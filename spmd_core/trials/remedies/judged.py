@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from spmd_core.advice import all_findings, opened
 from spmd_core.experiment import Experiment
 from spmd_core.facts import (
     Collective,
@@ -24,12 +26,27 @@ LESS = 0.9  # of its time: a collective that stays counts as less from here down
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A candidate as it was compiled; `outcome` None where it was not, and then nothing else is
-    known.
+    known. `is_wrong`: it opens a finding that the program did not have.
     """
 
     candidate: RemedyCandidate
     outcome: StrategyResult | None = None
     costs: ProgramTime | None = None
+    is_wrong: bool = False
+
+
+def opens_finding(
+    experiment: Experiment,
+    base: StrategyResult,
+    candidate: RemedyCandidate,
+    outcome: StrategyResult,
+) -> bool:
+    """Returns True if a change opens a finding that an exported program did not have."""
+    before, after = experiment.exported, candidate.experiment.exported
+    if before is None or after is None:
+        return False
+    names = [each.name for each in candidate.changes if each.field == "specs"]
+    return bool(opened(all_findings(before, base), all_findings(after, outcome), names))
 
 
 def targets(outcome: StrategyResult, costs: ProgramTime) -> list[AlikeCollectives]:
@@ -161,6 +178,7 @@ def settles(target: AlikeCollectives, costs: ProgramTime, verdict: Verdict | Non
         verdict is not None
         and verdict.removes
         and not verdict.new
+        and not verdict.tried.is_wrong
         and helps(target, costs, verdict)
     )
 
@@ -185,12 +203,19 @@ def answer(
             base,
             costs,
             target,
-            min(good, key=lambda each: (not each.removes, each.total_s)),
+            min(good, key=partial(_place, experiment.exported is not None)),
         )
     best = _best(target, costs, verdicts)
     if best is not None and timed is not None and timed.is_faster:
         return _remedy(experiment, base, costs, target, best, timed)
     return _nothing(experiment, costs, outcomes, best, timed)
+
+
+def _place(is_of_program: bool, each: Verdict) -> tuple[bool, bool, float]:
+    """Returns the place of a change that helps: what opens a finding of its own is last. Of an exported
+    program the time decides, which is what its author wants less of; else what removes the most.
+    """
+    return each.tried.is_wrong, not (each.removes or is_of_program), each.total_s
 
 
 def _nothing(
@@ -248,7 +273,12 @@ def _best(
     some = [each for each in verdicts if each.removes or each.left_s < LESS * target.seconds]
     return min(
         some,
-        key=lambda each: (each.total_s >= costs.total_s, not each.removes, each.total_s),
+        key=lambda each: (
+            each.total_s >= costs.total_s,
+            each.tried.is_wrong,
+            not each.removes,
+            each.total_s,
+        ),
         default=None,
     )
 

@@ -36,7 +36,7 @@ from spmd_core.trials.remedies.candidate import (
     SideBySide,
     timed_of,
 )
-from spmd_core.trials.remedies.judged import Tried, targets, untried
+from spmd_core.trials.remedies.judged import Tried, opens_finding, targets, untried
 from spmd_core.trials.searching.work import Work
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import progress
@@ -216,7 +216,7 @@ class RemedySearch(Work):
                     return False
                 self._compile_here(trial, candidate)
             trial.is_hurried = time.monotonic() >= self._hurry
-            trial.judge(self._tried(candidate, trial.base.operations is not None))
+            trial.judge(self._tried(trial, candidate))
             if not self._first and (helped := trial.answer).experiment is not None:
                 self._first = {trial.row.key: dict.fromkeys(trial.target.numbers, helped)}
             if not self._is_ended and (doubtful := trial.wants_timed) is not None:
@@ -283,18 +283,18 @@ class RemedySearch(Work):
         text = self._lab.texts(self.result.run, row.key).get(SHARDINGS)
         return Shardings.model_validate_json(text).steps if text else ()
 
-    def _tried(self, candidate: RemedyCandidate, by_operations: bool) -> Tried:
+    def _tried(self, trial: RemedyTrial, candidate: RemedyCandidate) -> Tried:
         """The candidate, compiled, at the time that is expected of it in the way in which that of
         the program as it is was: earlier results do not have its operations.
         """
         outcome = self._compiled[candidate.experiment.id]
         if outcome is None or outcome.status != "ok" or outcome.collectives is None:
             return Tried(candidate)
-        if not by_operations:
+        is_wrong = opens_finding(trial.row.experiment, trial.base, candidate, outcome)
+        if trial.base.operations is None:
             outcome = outcome.model_copy(update={"operations": None})
-        return Tried(
-            candidate, outcome, self._expected(candidate.experiment, candidate.strategy, outcome)
-        )
+        expected = self._expected(candidate.experiment, candidate.strategy, outcome)
+        return Tried(candidate, outcome, expected, is_wrong)
 
     def _is_known(self, candidate: RemedyCandidate) -> bool:
         """Whether it was compiled: for this search, beside what is tried, or before."""

@@ -1,5 +1,7 @@
 """Candidates that may remove a collective, and what a compiled one says of it."""
 
+from dataclasses import replace
+
 import pytest
 from jax.sharding import PartitionSpec as P
 
@@ -540,6 +542,43 @@ def test_an_axis_is_tried_over_the_other_dims_of_its_parameter_first():
     specs = [each.changes for each in found if each.changes[0].field == "specs"]
     assert [{each.after[0] for each in changes} for changes in specs] == [{"fsdp"}, {None}]
     assert all(len(changes) == 2 and not changes[0].after[1] for changes in specs)
+
+
+def test_of_several_axes_one_is_given_up_before_all_are():
+    both = (("tensor", "fsdp"), ())
+    exported = sgd_step(specs={"kernel": P(both[0])})
+    spec = {"workload": "program_file", "program": programs.take(exported).program}
+    base = parse_experiment(spec | {"mesh": EXPORTED_MESH, "target": "cpu:8"})
+    put = AxisOrigin(axis="fsdp", kind="argument", name="params/embed/kernel", spec=both)
+    gather = collective(kind="all-gather", axes=both[0], origin=(put,))
+    found = arrays.candidates(base, "auto", gather)
+    given = [each.changes[0].after for each in found if each.changes[0].field == "specs"]
+    assert given == [[None, [*both[0]]], ["fsdp", None], ["tensor", None], [None, None]]
+
+
+def of_program():
+    exported = sgd_step(specs={"kernel": P(None, "fsdp")})
+    spec = {"workload": "program_file", "program": programs.take(exported).program}
+    base = parse_experiment(spec | {"mesh": EXPORTED_MESH, "target": "cpu:8"})
+    put = AxisOrigin(axis="fsdp", kind="argument", name="params/embed/kernel", spec=((), ("fsdp",)))
+    return base, arrays.candidates(base, "auto", collective(axes=("fsdp",), origin=(put,)))[:2]
+
+
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_what_opens_a_finding_is_no_answer_beside_what_opens_none(is_wrong):
+    base, (first, second) = of_program()
+    quick = replace(tried(first, 1e-3), is_wrong=is_wrong)
+    slower = tried(second, 2e-3)
+    assert settles(TARGET, COSTS, verdict(TARGET, BASE, quick)) is not is_wrong
+    found = answer(base, BASE, COSTS, TARGET, [quick, slower])
+    assert found.changes == (second if is_wrong else first).changes
+
+
+def test_of_a_program_what_takes_less_time_is_before_what_leaves_nothing_of_a_collective():
+    base, (first, second) = of_program()
+    less = tried(first, 1e-3, collective(bytes=2**10), each_s=1e-5)
+    gone = tried(second, 2e-3)
+    assert answer(base, BASE, COSTS, TARGET, [gone, less]).changes == first.changes
 
 
 def test_state_over_more_axes_than_its_parameter_is_not_said_to_have_the_same_spec():

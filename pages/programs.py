@@ -46,7 +46,7 @@ with st.sidebar:
     changed = fields.program_fields(program)
 experiment, refusal = state.edit("programs", changed, result.RUN, constrain.note)
 program = experiment.exported or program
-run = live.joined("programs", experiment) or result.stored(experiment)
+run = better.run_of(experiment)
 at_work = live.is_at_work(run)
 misfit = None if refusal else links.misfit(experiment)
 own_mesh = dict(program.described.mesh or program.mesh)
@@ -79,18 +79,17 @@ if refusal:
     shell.refused("programs", refusal, offer=mesh_fields.offer_sizes)
 elif misfit:
     shell.offer_nearest("programs", misfit)
-status = live.follow("programs", experiment, run, at_work)
+status = better.follow(experiment, run, at_work)
 result.card(wrong, experiment, can_run)
 details = result.answer(status, wrong) if status else None
-changes, searched = st.container(), st.container()
+changes = st.container()
 result.findings(wrong)
 if details:
     details()
 constrain.draw(program)
 arrays.tables(wrong.program)
 if not refusal and not misfit:
-    with searched if better.is_begun(experiment) else st.container():
-        better.draw(experiment)
+    better.draw(experiment)
     gate.draw(experiment, result.of_file(before), [*wrong.fixes.listed])
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)

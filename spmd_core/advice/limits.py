@@ -3,8 +3,10 @@
 from math import prod
 from typing import get_args
 
-from spmd_core.base import bytes_text, numbered
+from spmd_core.base import agreed, bytes_text, numbered
+from spmd_core.experiment import Experiment
 from spmd_core.facts import Accident
+from spmd_core.machine import get_topology
 from spmd_core.results import CompiledStep, StrategyResult
 from spmd_core.terms import listed
 from spmd_core.words import counted_words, limit_words
@@ -48,13 +50,34 @@ def unchecked_words(compiled: StrategyResult | CompiledStep | None) -> str:
     return "" if compiled else more
 
 
-def replicated_words(program: Program) -> str:
+def replicated_words(program: Program, of_some: bool = False) -> str:
     """Returns how much of a device replicated weights take where no weight is sharded, which is meant;
-    "" of others.
+    "" of others, unless `of_some`.
     """
     paths = {leaf.path for leaf in program.described.weights}
     weights = [each for each in program.arguments() if each.leaf.path in paths]
-    if not weights or any(any(each.divided or ()) or (each.copies or 1) == 1 for each in weights):
+    alone = [each for each in weights if (each.copies or 1) > 1 and not any(each.divided or ())]
+    devices = prod(size for _, size in program.mesh)
+    if not alone or (len(alone) < len(weights) and not of_some):
         return ""
-    size, devices = bytes_text(device_bytes(weights)[0]), prod(size for _, size in program.mesh)
-    return f"Each of {devices} devices holds all weights, {size}, as data parallelism does."
+    size = bytes_text(device_bytes(alone)[0])
+    if len(alone) == len(weights):
+        return f"Each of {devices} devices holds all weights, {size}, as data parallelism does."
+    some = f"{len(alone)} of {numbered(len(weights), 'weight')}"
+    return f"{some} {agreed(len(alone), 'is')} replicated: {size} on each of {devices} devices."
+
+
+def idle_words(experiment: Experiment) -> str:
+    """Returns how much of an absent target its mesh leaves idle, in a sentence; "" of others.
+
+    >>> from spmd_core.experiment import parse_experiment
+    >>> idle_words(parse_experiment({"target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}))
+    ''
+    """
+    if not experiment.place.is_absent:
+        return ""
+    topology = get_topology(experiment.target)
+    idle = topology.devices - experiment.device_count
+    of = "chips" if topology.chip.devices_per_chip == 1 else "devices"
+    used = numbered(experiment.device_count, "device")
+    return f"{idle} of {topology.devices} {of} are idle: the mesh has {used}." * (idle > 0)

@@ -458,6 +458,10 @@ def _rule(finding: Finding, program: Program) -> str:
     else:
         there, count = "the arrays beside it", 1 + len(others)
         path += f" and {len(others)} more" if others else ""
+    if not any(finding.spec or ()):
+        devices, held = math.prod(n for _, n in program.mesh), bytes_text(finding.bytes_per_device)
+        holds = f"{agreed(count, 'is')} complete on each of {devices} devices, {held} a device"
+        return f"{path} {holds}: {there} has {_spec(finding.meant)}; check its rule"
     pattern = as_regex(finding.path)
     written = "" if pattern == finding.path else f" ({pattern})"
     return f"{path} {agreed(count, 'has')} {_spec(finding.spec)}, {there} {_spec(finding.meant)}: check its rule{written}"

@@ -5,7 +5,7 @@ from math import ceil, inf
 from typing import Any
 
 from spmd_core.advice.nearest import changes as changes_of_plan
-from spmd_core.base import by_key, bytes_text, seconds_text
+from spmd_core.base import by_key, bytes_text, seconds_like, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import (
     Change,
@@ -197,7 +197,7 @@ def _memory_change(nbytes: int) -> str:
     """E.g. "+4.0 MiB of peak per device"."""
     if nbytes == 0:
         return "the same memory"
-    return f"{'+' if nbytes > 0 else '-'}{bytes_text(abs(nbytes))} of peak per device"
+    return f"{'+' if nbytes > 0 else '−'}{bytes_text(abs(nbytes))} of peak per device"
 
 
 SMALL = "not tried: it keeps the device waiting for less than 2% of the predicted time"
@@ -280,8 +280,9 @@ def first_words(changes: Sequence[str]) -> str:
 
 
 def times_words(seconds: Predicted) -> str:
-    """E.g. "12 ms -> 9 ms"."""
-    return f"{seconds_text(seconds.before)} -> {seconds_text(seconds.after)}"
+    """E.g. "12 ms -> 9 ms", "5.32 ms -> 4.30 ms"."""
+    text = seconds_like(seconds.before, seconds.after)
+    return f"{text(seconds.before)} -> {text(seconds.after)}"
 
 
 GUESSED = (

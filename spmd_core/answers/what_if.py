@@ -194,6 +194,11 @@ class WhatIf:
         return min(_ratio(self._times), _ratio(peaks)) >= 1 - WITHIN
 
     @property
+    def is_faster(self) -> bool:
+        """Returns True if the step is shorter by over 2%."""
+        return self.is_timed and _ratio(self._times) < 1 - WITHIN
+
+    @property
     def slower(self) -> str:
         """Returns by how much the step is longer; "" where it is within 2%, and not estimated."""
         ratio = _ratio(self._times) if self.is_timed else 1.0

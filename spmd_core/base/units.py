@@ -25,8 +25,6 @@ _UNITS = {
 }
 _APART = 100  # times: quantities further apart have a unit each
 
-_MISSTATED = 0.02  # of a difference
-
 
 def bytes_text(count: float | None, like: float | None = None) -> str:
     """Bytes in binary units, e.g. `3.0 MiB`, those of `like` where that is given; an en dash where
@@ -46,8 +44,7 @@ def bytes_text(count: float | None, like: float | None = None) -> str:
 
 
 def bytes_change(was: float, now: float) -> str:
-    """Returns bytes as a change, in one unit; with another digit where one less misstates what they
-    differ by.
+    """Returns bytes as a change, in one unit, both with three digits where they have as many and are below ten.
 
     >>> bytes_change(2.32 * 2**30, 1.48 * 2**30), bytes_change(2 * 2**30, 1.5 * 2**30)
     ('2.32 → 1.48 GiB', '2.0 → 1.5 GiB')
@@ -55,9 +52,10 @@ def bytes_change(was: float, now: float) -> str:
     unit = bytes_text(max(was, now)).rpartition(" ")[2]
     step = next((step for step, name in _BYTE_STEPS if name == unit), 1)
     ends = was / step, now / step
-    off = abs(round(ends[1], 1) - round(ends[0], 1) - (ends[1] - ends[0]))
-    if step > 1 and max(ends) < 10 and off > _MISSTATED * abs(ends[1] - ends[0]):
-        return change_text(*(f"{end:.2f} {unit}" for end in ends))
+    precise = [f"{end:.2f} {unit}" for end in ends]
+    is_even = all(each.endswith(f"0 {unit}") for each in precise)
+    if step > 1 and max(ends) < 10 and not is_even and len({*precise}) > 1:
+        return change_text(*precise)
     return in_one_unit(was, now, bytes_text)
 
 
@@ -127,12 +125,17 @@ def in_one_unit(was: float, now: float, text: Callable[[float], str]) -> str:
     ('2.8 → 0.69 GiB', '1.0 TiB → 1.0 MiB')
     >>> in_one_unit(0.0262, 0.00967, seconds_text), in_one_unit(1.2, 0.8, seconds_text)
     ('26.2 → 9.67 ms', '1.2 → 0.8 s')
+    >>> in_one_unit(0.0043, 0.00421, seconds_text)
+    '4.30 → 4.21 ms'
     """
+    if text is seconds_text:
+        text = seconds_like(was, now)
     large, small = max(was, now), min(was, now)
     unit = text(large).rpartition(" ")[2]
     if small * _APART < large or text(small).endswith(f" {unit}"):
         return change_text(text(was), text(now))
-    less = f"{small / _UNITS.get(unit, 1.0):.2g} {unit}"
+    scaled = small / _UNITS.get(unit, 1.0)
+    less = f"{f'{scaled:#.3g}' if text is even_seconds else f'{scaled:.2g}'} {unit}"
     return change_text(*(text(each) if each == large else less for each in (was, now)))
 
 
@@ -158,6 +161,15 @@ def even_seconds(seconds: float | None) -> str:
     if missing > 0 and name and number != "0":
         number += "." * ("." not in number) + "0" * missing
     return f"{number}{space}{name}"
+
+
+def seconds_like(*each_s: float) -> Callable[[float], str]:
+    """Returns what words durations that stand beside each other: with three digits, zeros too, where one
+    of them has as many.
+    """
+    digits = [re.sub(r"^[0.]+|[^0-9]", "", seconds_text(each)).rstrip("0") for each in each_s]
+    most = max(map(len, digits))
+    return even_seconds if most > 2 else seconds_text
 
 
 def scaled_text(value: float, unit: str) -> str:

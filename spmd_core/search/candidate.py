@@ -86,7 +86,8 @@ class Candidate:
     whether a device holds it by that interval, or by the compiler. `equal` is the number of the
     candidate that it equals; `run` the one that first answered it, `study` the one that measured it
     beside others, if any did. `partitioned`: its estimate is of the program as the compiler partitions
-    it, not of a formula. `constrained`: of a candidate that is another with a constraint, the number
+    it, not of a formula. `moved`: mesh axes that shard the batch of an exported program and do not in
+    its file, or the other way about. `constrained`: of a candidate that is another with a constraint, the number
     of that, the `file:line` of the value, and its spec.
     """
 
@@ -117,6 +118,7 @@ class Candidate:
     equal: int | None = None
     partitioned: bool = False
     constrained: tuple[int, str, Spec] | None = None
+    moved: int = 0
 
     @property
     def plan(self) -> Plan | None:

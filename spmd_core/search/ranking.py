@@ -1,6 +1,6 @@
 """The order of candidates, which of them tie, and the front of time against memory."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spmd_core.base import by_key
@@ -54,21 +54,19 @@ def ranking(
     price: dict[str, float] | None = None,
     best: Sequence[int] = (),
 ) -> list[Ranked]:
-    """Candidates with a time, the best first; at equal scores the simpler one. Of estimated plans,
-    scores within `SAME` of the best of their target are equal to it; what may not fit: `_as_sure`.
-    What is known better is first: measured before compiled before estimated; the `best` of those
-    measured side by side (numbers: the fastest, then its ties) before what was measured alone on
-    their target, or was slower; but some rank at another stage (`_stages`). Candidates that differ
-    in no figure are one entry.
+    """Candidates with a time, the best first; at equal scores (`_as_sure`, `_even_scores`) the simpler
+    one. What is known better is first: measured before compiled before estimated (but `_stages`); the
+    `best` of those measured side by side (numbers: the fastest, then its ties) before what was measured
+    alone on their target, or was slower. Candidates that differ in no figure are one entry.
     """
     ranked = [(each, score(each, goal, price)) for each in candidates if each.is_ranked]
     place = {number: at for at, number in enumerate(best)}
     lead = {each.target: value for each, value in ranked if place.get(each.number) == 0}
-    sure = _best_sure(ranked)
+    sure, even = _best_sure(ranked), _even_scores(ranked)
     stages = _stages(ranked) if goal != "memory" else {}
 
     def order(entry: tuple[Candidate, float]) -> tuple[float, ...]:
-        each, value = entry
+        each, value = entry[0], even.get(entry[0].number, entry[1])
         best_sure = sure.get(each.target, 0.0)
         value, gain = (value, 0.0) if goal == "memory" else _as_sure(each, value, best_sure)
         if each.measured_s is not None and each.target in lead:
@@ -81,6 +79,7 @@ def ranking(
             each.fits != "yes",
             place.get(each.number, len(place)),
             gain,
+            each.moved,
             *(each.complexity if value == best_sure else ()),
             each.seconds or 0.0,
             each.memory_bytes or 0,
@@ -91,8 +90,8 @@ def ranking(
 
 
 def _as_sure(each: Candidate, value: float, best_sure: float) -> tuple[float, float]:
-    """The score by which a candidate ranks, and what orders those of one such score: an estimate
-    that may not fit is behind the best that is sure to, the fastest first; one that is unlikely to
+    """The score by which a candidate ranks, and what orders those of one such score: of estimated plans
+    what is within `SAME` of the best of their target is equal to it; an estimate that may not fit is behind the best that is sure to, the fastest first; one that is unlikely to
     is behind all.
     """
     gain = 0.0
@@ -101,6 +100,22 @@ def _as_sure(each: Candidate, value: float, best_sure: float) -> tuple[float, fl
     if each.fits == "likely":
         gain, value = min(value, (1 - SAME) * best_sure), max(value, best_sure)
     return (best_sure if value < (1 + SAME) * best_sure else value), gain
+
+
+def _even_scores(ranked: Iterable[tuple[Candidate, float]]) -> Mapping[int, float]:
+    """Number -> the best score of its target and stage, of what is within `SAME` of it: of these the
+    batch of an exported program stays over the axes of its file. {} of others.
+    """
+    ranked = [*ranked]
+    if not any(each.moved for each, _ in ranked):
+        return {}
+    alike = by_key(((each.target, each.stage), value) for each, value in ranked)
+    least = {key: min(scores) for key, scores in alike.items()}
+    return {
+        each.number: best
+        for each, value in ranked
+        if value < (1 + SAME) * (best := least[each.target, each.stage])
+    }
 
 
 def _best_sure(ranked: Iterable[tuple[Candidate, float]]) -> dict[str, float]:

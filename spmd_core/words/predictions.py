@@ -25,6 +25,9 @@ from spmd_core.time import KERNELS
 from spmd_core.words.strategies import predicted
 
 # "neighbours" is as older runs wrote it
+_SCATTERED = re.compile(
+    r"(\d+) chips scattered over ((?:[xyz] \([^)]*\)(?: and )?)+?)(?= and \d|$)"
+)
 _PERMUTED = re.compile(r"(neighbou?rs|up to \d+ hops) over")
 # What takes over half of a program, as rooflines call it
 _BOUND = {
@@ -357,14 +360,21 @@ def route_words(route: str) -> str:
     'neighbors along x and y'
     >>> route_words("up to 3 hops over ici x+, dcn")
     'up to 3 hops along x and between slices'
+    >>> route_words("2 chips scattered over x (2, line) and y (2, line, every 3rd chip)")
+    '2 chips apart along x and y'
     """
     far = _PERMUTED.match(route)
     if far is None:
-        return route
+        return _SCATTERED.sub(_apart, route)
     axes = [axis for axis in "xyz" if f"ici {axis}" in route]
     along = f" along {' and '.join(axes)}" if axes else ""
     how = "neighbors" if far[1].startswith("neigh") else far[1]
     return how + along + (" and between slices" if "dcn" in route else "")
+
+
+def _apart(of: re.Match[str]) -> str:
+    axes = re.findall(r"[xyz](?= \()", of[2])
+    return f"{of[1]} chips apart along {' and '.join(axes)}"
 
 
 def run_words(

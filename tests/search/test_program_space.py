@@ -9,11 +9,13 @@ import jax
 import pytest
 
 from bench.exported import sgd_step, written
+from spmd_core.advice import idle_words, replicated_words
 from spmd_core.base import bytes_text
 from spmd_core.facts import Estimate, PredictedMemory, Prediction
 from spmd_core.machine import get_topology
 from spmd_core.results import StrategyResult
 from spmd_core.search import AS_EXPORTED, Answer, ProgramSpace, read_array_question, rules_text
+from spmd_core.search.ranking import ranking
 from spmd_core.surveys import called_words
 from spmd_core.surveys.search import beats, held_words, time_parts
 from spmd_core.trials.searching import outcomes
@@ -150,3 +152,45 @@ def test_the_answer_has_what_a_device_holds_beside_the_file_and_if_all_weights_a
     assert all(f"holds all weights, {size}," in each for kind, each in words if kind == "data")
     alone = held_words(Answer(question, 1, [own], False, 1.0, (), None, False))
     assert re.fullmatch(r"Held on each device: \S+ MiB\.", alone)
+
+
+def test_of_plans_that_take_as_long_the_batch_stays_over_the_axes_of_the_file(found):
+    (own,) = [each for each in found if each.point.kind == AS_EXPORTED]
+    assert own.moved == 0
+    estimated = [each for each in found if each.stage == "estimated"]
+    alike = [
+        replace(each, predicted=Estimate(low=1.0, estimate=1.0 - 1e-4 * each.moved, high=1.0))
+        for each in estimated
+    ]
+    assert {each.moved for each in alike} > {0}
+    first, *others = (each.candidate for each in ranking(alike))
+    assert first.moved == 0 and any(each.moved for each in others)
+    less = replace(
+        max(alike, key=lambda each: each.moved), predicted=Estimate(low=0.9, estimate=0.9, high=0.9)
+    )
+    (first, *_) = ranking([*alike, less])
+    assert first.candidate.moved, "less time is less time"
+
+
+def test_weights_of_which_some_are_replicated_are_counted_where_that_is_asked(found):
+    (own,) = [each for each in found if each.point.kind == AS_EXPORTED]
+    program = own.experiment.exported
+    weights = program.described.weights
+    first = program.with_specs(((weights[0].path, ((),) * len(weights[0].sizes)),))
+    assert not replicated_words(program, of_some=True) and not replicated_words(first)
+    words = replicated_words(first, of_some=True)
+    (held,) = [each for each in first.arguments() if each.leaf.path == weights[0].path]
+    assert words == (
+        f"1 of {len(weights)} weights is replicated: {bytes_text(held.bytes)} on each of 8 devices."
+    )
+
+
+@pytest.mark.parametrize(
+    ("mesh", "words"),
+    [
+        ({"fsdp": 2, "tensor": 2}, "4 of 8 chips are idle: the mesh has 4 devices."),
+        ({"fsdp": 4, "tensor": 2}, ""),
+    ],
+)
+def test_chips_that_a_mesh_leaves_idle_are_named(found, mesh, words):
+    assert idle_words(found[0].experiment.vary(mesh=mesh)) == words

@@ -1,7 +1,7 @@
 """The candidates of an exported program: meshes of its axes, and specs for groups of its arguments."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -129,6 +129,20 @@ class ProgramSpace:
         return frozenset(leaf.path for leaf in held)
 
     @cached_property
+    def _over_as_exported(self) -> frozenset[str]:
+        own = self._described
+        return (
+            self._over(Program(own, own.mesh, (), self._dims).arguments())
+            if own.mesh
+            else frozenset()
+        )
+
+    def _over(self, held: Iterable[Held]) -> frozenset[str]:
+        """Returns the mesh axes that shard the batch."""
+        batch = [each for each in held if each.leaf.path not in self._state]
+        return frozenset(axis for each in batch for axes in each.spec or () for axis in axes)
+
+    @cached_property
     def _parameters(self) -> frozenset[str]:
         return frozenset(leaf.path for leaf in self._described.weights)
 
@@ -177,7 +191,7 @@ class ProgramSpace:
             number, name, point.target, chips, "estimated", strategy=STRATEGY,
             predicted=Estimate(low=_LOW * seconds, estimate=seconds, high=_HIGH * seconds),
             memory_bytes=each, parts=tuple(parts.items()), point=point,
-            bound_s=_bound_s(point.target, each),
+            bound_s=_bound_s(point.target, each), moved=len(self._over(held) ^ self._over_as_exported),
         )  # fmt: skip
 
     def _flops_per_device(self, held: tuple[Held, ...], mesh: Mesh) -> float:

@@ -541,7 +541,7 @@ def best_words(answer: Answer, winner: Candidate) -> str:
 
 def held_words(answer: Answer) -> str:
     """Returns what a device holds with the mesh and specs of a program's best, beside those as
-    exported, and that it holds all weights where it does; "" of other questions.
+    exported, and which weights it holds replicated; "" of other questions.
     """
     winner = answer.winner
     program = program_of(winner.experiment) if winner else None
@@ -553,7 +553,7 @@ def held_words(answer: Answer) -> str:
     held = bytes_change(held_bytes(own, {}, donated=()), now) if own else bytes_text(now)
     same = ", the same as exported" * (own is not None and own != program)
     of = ", as exported → now" if "→" in held else same
-    return f"Held on each device: {held}{of}. {replicated_words(program)}".strip()
+    return f"Held on each device: {held}{of}. {replicated_words(program, of_some=True)}".strip()
 
 
 def ahead_estimates(answer: Answer) -> str:

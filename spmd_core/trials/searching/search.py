@@ -71,7 +71,7 @@ class Search(Work):
     """A question being answered. Every method may be called from any thread; `run` once at a time.
 
     `budget_s` None: nothing is compiled or measured, only estimated. `compiles`: the most that are
-    compiled.
+    compiled. `batch`: what its runs are stored as.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Search(Work):
         self._took_s = 0.0  # seconds, before it was opened again
         self._answer: tuple[int, Answer] | None = None
         self._glance: tuple[float, Answer] | None = None
-        self._left_out, self._is_partial, self._batch = True, False, f"search {question.id}"
+        self._left_out, self._is_partial, self.batch = True, False, f"search {question.id}"
         self._notes: tuple[StoredFact, ...] = ()
         self._known: dict[str, Calibration] = {}
         self._constrained: set[int] = set()  # numbers of candidates whose values were
@@ -179,7 +179,7 @@ class Search(Work):
             self._took_s = earlier.spent_s
         try:
             self._enumerate(deadline)
-            runs = Runs(self._lab, self._asker, self._batch, lambda: self.is_cancelled, deadline)
+            runs = Runs(self._lab, self._asker, self.batch, lambda: self.is_cancelled, deadline)
             self._recall(runs)
             if self.budget_s is not None and not self.is_cancelled:
                 self._work(runs)

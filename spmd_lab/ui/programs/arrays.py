@@ -32,7 +32,7 @@ def odd(program: Program) -> frozenset[str]:
     paths = {
         path
         for each in findings(program)
-        if each.meant and each.kind in ("rule", "replicated")
+        if each.meant and each.kind == "rule" and any(each.spec or ())  # else its color has it
         for path in (each.path, *(other for other in each.others if other != owner.get(each.path)))
     }
     return frozenset(paths | {f"{UPDATED}{path}" for path in paths})

@@ -1,19 +1,24 @@
 """Which mesh and specs would be better for a program: a search over both, on its target."""
 
+from contextlib import suppress
+
 import streamlit as st
 
+from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
+from spmd_core.runs import RunStatus
 from spmd_core.search import ArrayQuestion, read_array_question
-from spmd_core.trials import searches as running
-from spmd_lab.ui import shell
+from spmd_core.surveys.search import best_words
+from spmd_core.trials import Search, searches as running
+from spmd_lab.ui import cards, live, shell, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.search import answer
 
 BUDGET_S = 120.0  # for compiling, and for measuring what runs here
-
-
 LABEL = "Search meshes and specs"
+TITLE = "Which mesh and specs are better?"
+_BEGUN = "begun_search"  # aside: the search that was begun here: its panel is open
 
 
 def _question(experiment: Experiment) -> ArrayQuestion:
@@ -35,18 +40,76 @@ def offer(experiment: Experiment, is_first: bool) -> None:
         key="better_mesh:card",
         help=plain(_costs(experiment)),
     ):
-        answer.begin(_question(experiment), BUDGET_S)
+        _begin(_question(experiment))
+
+
+def _begin(question: ArrayQuestion) -> None:
+    state.set_aside("programs", _BEGUN, question.id)
+    answer.begin(question, BUDGET_S)
+
+
+def _search(experiment: Experiment) -> Search | None:
+    with suppress(RequestError):  # the screen refuses its fields
+        return running.find(lab(), _question(experiment))
+    return None
+
+
+def is_at_work(experiment: Experiment) -> bool:
+    """Returns True while a search of this program on this target is at work."""
+    search = _search(experiment)
+    return search is not None and _is_at_work(search)
+
+
+def _is_at_work(search: Search) -> bool:
+    return not search.is_over and search.budget_s is not None  # else a stored one is read
+
+
+def run_of(experiment: Experiment) -> str | None:
+    """Returns the run that the screen shows: that of its link or press, one at work, else the last that
+    is stored. A search compiles the program as it is among others: that changes no finding unasked.
+    """
+    if not is_at_work(experiment) and (run := live.joined("programs", experiment)):
+        return run
+    if (run := state.run("programs")) is None:
+        search = _search(experiment)
+        batch = search.batch if search else ""
+        stored = [each for each in cards.stored_runs(experiment) if each.batch != batch]
+        run = stored[0].run if stored else None
+        state.set_run("programs", run)
+    return run
+
+
+def follow(experiment: Experiment, run: str | None, was_at_work: bool) -> RunStatus | None:
+    """Returns how the run that the screen shows stands, once it is over."""
+    if run is None and is_at_work(experiment):
+        return None
+    return live.follow("programs", experiment, run, was_at_work)
+
+
+def told(experiment: Experiment) -> None:
+    """Draws in the card that a search is at work, or its answer: its panel is further down."""
+    if (search := _search(experiment)) is None:
+        return
+    winner = search.answer.winner
+    if _is_at_work(search):
+        words = f"Searching meshes and specs for at most {BUDGET_S:g} s, below."
+    elif winner and winner.experiment != experiment:
+        found = best_words(search.answer, winner).removesuffix(".")
+        words = f"Searched meshes and specs, below. {found}."
+    else:
+        return
+    st.caption(plain(words), width="stretch")
 
 
 def is_begun(experiment: Experiment) -> bool:
     """Returns True if a search of this program on this target is at work, or was."""
-    return running.find(lab(), _question(experiment)) is not None
+    return _search(experiment) is not None
 
 
 def _costs(experiment: Experiment) -> str:
     return (
-        f"Compiles sizes of the mesh axes on {experiment.device_count} devices, and other specs of "
-        f"each group, for {BUDGET_S:g} seconds: the most promising first."
+        f"Compiles the program as it is, other sizes of its mesh on {experiment.device_count} devices "
+        f"and other specs, for at most {BUDGET_S:g} s. What is listed as wrong stays as it is."
     )
 
 
@@ -54,7 +117,9 @@ def draw(experiment: Experiment) -> None:
     """The search of this program on this target: its answer, its progress, or the button."""
     question = _question(experiment)
     search = running.find(lab(), question)
-    with st.expander("Which mesh and specs are better?", expanded=search is not None):
+    is_here = state.aside("programs", _BEGUN) == question.id
+    is_open = search is not None and (is_here or _is_at_work(search))
+    with st.expander(TITLE, expanded=is_open, icon=":material/travel_explore:"):
         if search and not search.is_over:
             answer.watch(search)
             return
@@ -68,6 +133,6 @@ def draw(experiment: Experiment) -> None:
             label = "Keep searching" if search else LABEL
             is_pressed = st.button(label, icon=":material/travel_explore:", key="better_mesh")
         if is_pressed:
-            answer.begin(question, BUDGET_S)
+            _begin(question)
         if search:
             answer.details(search.answer)

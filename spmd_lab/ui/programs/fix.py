@@ -66,6 +66,18 @@ class Fixes:
         """Returns True if the fix of a finding is known to save neither time nor peak."""
         return (known := self.answers.get(key(each))) is not None and known.is_no_gain
 
+    def is_faster(self, each: StepFinding) -> bool:
+        """Returns True if the fix of a finding is known to shorten the step."""
+        return (known := self.answers.get(key(each))) is not None and known.is_faster
+
+    def saved_peak(self, each: StepFinding, program: Program) -> int:
+        """Returns the bytes of a device's peak that the fix of a finding saves, of its arguments where
+        that is not compared.
+        """
+        known = self.answers.get(key(each))
+        was, now = (each.peak_bytes for each in known.programs) if known else (None, None)
+        return was - now if was and now else saved_bytes(each, program)
+
     @property
     def known(self) -> WhatIf | None:
         """The answer on the specs of the card's finding, if it is there."""

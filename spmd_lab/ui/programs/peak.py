@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
-from spmd_core.base import bytes_text, in_one_unit
+from spmd_core.base import bytes_change, bytes_text
 
 Memory = tuple[int, int | None]  # bytes: held, and at the peak; None where that is not known
 Span = tuple[str, int, str]  # kind, bytes, and what it is
@@ -28,7 +28,7 @@ def bars(rows: Mapping[str, Memory], capacity: int) -> str:
 def _named(kind: str, more: str, spans: Iterable[Iterable[Span]]) -> str:
     """Returns HTML of what a color of the bars is, with its bytes in each of them."""
     sizes = [size for each in spans for of, size, words in each if (of, words) == (kind, more)]
-    shown = in_one_unit(sizes[0], sizes[-1], bytes_text)
+    shown = bytes_change(sizes[0], sizes[-1])
     return f'<li><i class="{kind}"></i>{more} <b>{shown}</b></li>'
 
 

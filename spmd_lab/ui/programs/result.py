@@ -20,6 +20,7 @@ from spmd_core.advice import (
     copied_bytes,
     costs_words,
     held_bytes,
+    idle_words,
     in_front,
     limit_of,
     saved_bytes,
@@ -60,25 +61,38 @@ WAITS = "…"  # of a figure that is being computed
 _ALONE = "what a press changes: about, before it is compared"
 # of each kind: its title, and what is wrong in plain words
 _TITLES = {
-    "unused_axis": ("Axis not used", "Devices along axis {} repeat the same work."),
+    "unused_axis": ("Unused mesh axis", "Devices along axis {} repeat the same work."),
     "replicated": ("Replicated", "Each device holds all of {}."),
     "resharded_state": ("Resharded on each call", "Each call reshards {}."),
     "moved_state": ("Moved to another memory", "Each call moves {} to another memory."),
     "missing_donation": ("Not donated", "{} is held twice on each device."),
     "float32_leak": ("float32 among bfloat16", "{} is float32, the rest bfloat16."),
-    "rule": ("Odd one out", "{} is not sharded like its neighbors."),
+    "rule": ("Sharded differently", "{} is not sharded like the arrays beside it."),
     "replicated_output": ("Result replicated", "Each device gets all of the result {}."),
-    "lost_batch": ("Batch lost", "The batch is no longer sharded after {}."),
+    "lost_batch": ("Batch no longer sharded", "The batch is no longer sharded after {}."),
     "replicated_batch": ("Batch replicated", "No axis shards {}, the batch."),
     "crossed_weight": ("Forces a gather", "The sharding of {} forces a gather at each use."),
     "repeated_work": ("Repeated work", "Several devices compute the same at {}."),
-    "wide_products": ("Wide products", "Products at {} are of a wider dtype than the weights."),
+    "wide_products": (
+        "Products in a wider dtype",
+        "Products at {} are of a wider dtype than the weights.",
+    ),
     "constant": ("Constant", "Each device holds a constant of {}."),
-    "dropped_batch": ("Batch dropped", "The constraint at {} drops an axis of the batch."),
-    "replicated_carry": ("Sum replicated", "Each turn of a loop replicates its sum at {}."),
-    "resharded_donation": ("Leaves resharded", "{} is donated and leaves in another sharding."),
-    "gathered_whole": ("Gathered at once", "All layers are gathered at once at {}."),
+    "dropped_batch": (
+        "Constraint drops the batch",
+        "The constraint at {} drops an axis of the batch.",
+    ),
+    "replicated_carry": (
+        "Sum replicated in a loop",
+        "Each turn of a loop replicates its sum at {}.",
+    ),
+    "resharded_donation": (
+        "Donated, leaves resharded",
+        "{} is donated and leaves in another sharding.",
+    ),
+    "gathered_whole": ("All layers gathered", "All layers are gathered at once at {}."),
 }
+_STATE = ("Replicated", "Each device holds all of {}.")  # of what is sharded beside it
 
 
 @dataclass(frozen=True)
@@ -131,12 +145,12 @@ class Wrong:
         predicted = self.compiled.prediction
         if not left:
             return not self.fixes.listed or (predicted is not None and predicted.fits)
-        takes_time = any(each.kind in COST_TIME for each in left)
+        takes_time = any(each.kind in COST_TIME or fixes.is_faster(each) for each in left)
         if predicted is None or takes_time or not self._has_room or not waiting(predicted):
             return False
         memory = self.compiled.memory_bytes
         peak = (memory.peak if memory else None) or 1
-        return max(saved_bytes(each, self.program) for each in left) < _LITTLE * peak
+        return max(fixes.saved_peak(each, self.program) for each in left) < _LITTLE * peak
 
     @property
     def _has_room(self) -> bool:
@@ -221,11 +235,13 @@ def findings(wrong: Wrong) -> None:
 
 def _findings(wrong: Wrong) -> None:
     fixes, held, program = wrong.fixes, wrong.held, wrong.program
-    listed, unchecked = fixes.listed, unchecked_words(wrong.compiled)
+    counted = [each for each in fixes.listed if not _is_note(each, wrong)]
+    notes = [each for each in fixes.listed if _is_note(each, wrong)]
+    listed, unchecked = [*counted, *notes], unchecked_words(wrong.compiled)
     so_far = earlier.count_words(len(wrong.unchecked)) or " so far" * bool(unchecked)
     with st.container(key="findings", gap=None):
         st.html(
-            f'<h2>{_count(len(listed))}{so_far}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
+            f'<h2>{_count(len(counted), len(notes))}{so_far}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
         )
         for at, each in enumerate(listed[:SHOWN_FINDINGS]):
             specs = dict(each.specs) or None
@@ -282,13 +298,15 @@ def _badge(row: DeltaGenerator, wrong: Wrong, of: WhatIf | None) -> None:
     if wrong.compiled:
         row.badge("Compiled", icon=":material/check:", color="green")
     if of and not (wrong.compiled and wrong.is_finished):
-        made = f"Its fix: {small(of.made)}" if wrong.compiled else of.made
+        made = "Its fix is estimated" if wrong.compiled else of.made
         row.badge(plain(made), icon=":material/bolt:", color="orange")
 
 
 def _told(wrong: Wrong) -> None:
     """Draws what the fix costs, and what the last change did."""
     of = {wrong.change.before.id: wrong.titles} if wrong.change else {}
+    if idle := idle_words(state.experiment("programs")):
+        st.markdown(f":orange[:material/warning: {plain(idle)}]")
     fix.told_changes(None if wrong.is_worse else wrong.fixes.known, of)
     outputs.told(wrong.program)
 
@@ -417,6 +435,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         fix.undo(is_first=is_worse)
         if waits:
             st.caption(plain(waits), width="stretch")
+        better.told(experiment)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
 
@@ -526,10 +545,20 @@ def _change(was: int, now: int) -> str:
     return change_text(bytes_text(was), bytes_text(now)) if now < was else ""
 
 
-def _count(number: int) -> str:
+def _count(number: int, notes: int = 0) -> str:
+    noted = numbered(notes, "note") if notes else ""
     if not number:
-        return "Nothing is wrong so far"
-    return "1 thing is wrong" if number == 1 else f"{number} things are wrong"
+        return noted or "Nothing is wrong so far"
+    wrong = "1 thing is wrong" if number == 1 else f"{number} things are wrong"
+    return ", ".join(filter(None, (wrong, noted)))
+
+
+def _is_note(each: StepFinding, wrong: Wrong) -> bool:
+    """Returns True of a finding that is not counted as wrong: what would mend it is known to save neither
+    time nor peak, or it takes little of the step.
+    """
+    fixes = wrong.fixes
+    return fixes.is_spent(each) or fixes.is_idle(each) or bool(_slight(each, wrong.compiled))
 
 
 def _limit(wrong: Wrong) -> str:
@@ -555,7 +584,7 @@ def _headline(wrong: Wrong) -> str:
         fixes = wrong.fixes
         if slight := _slight(fixes.lead, wrong.compiled):
             return slight
-        first = _first(fixes.lead, wrong.compiled)
+        first = _first(fixes.lead, wrong.compiled, wrong.program)
         why = NO_GAIN if fixes.is_no_gain else ""
         if fixes.lead and fixes.is_spent(fixes.lead):
             why = "worse"
@@ -595,19 +624,30 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
         changed = {of: value for of, value in ends.items() if "→" in value}
         return " · ".join(map(" ".join, (changed or ends).items()))
     if is_time:
-        return "step time, not compared" * bool(each.specs)
+        return "gain not compared yet" * bool(each.specs)
     return f"held: about −{bytes_text(saved)}" * (saved > 0)
 
 
-def _first(first: StepFinding | None, of: StrategyResult | None = None) -> str:
+def _titled(each: StepFinding, program: Program | None) -> tuple[str, str]:
+    """Returns the title of a finding, and what is wrong in plain words."""
+    leaf = program.described.leaves.get(each.path) if program and each.kind == "rule" else None
+    is_replicated = leaf is not None and program and not any(program.spec(leaf))
+    return _STATE if is_replicated else _TITLES[each.kind]
+
+
+def _first(
+    first: StepFinding | None, of: StrategyResult | None = None, program: Program | None = None
+) -> str:
     if not first:
         return clean_words(of)
     has_others = first.kind == "replicated" and len(first.specs) > 1
-    words, array = _TITLES[first.kind][1], _arrays(first)
+    (title, words), array = _titled(first, program), _arrays(first)
     if not array:  # no line of the program's own is known
         words = words.replace(" at {}", "")
     sentence = words.format(f"{array}{' and its optimizer state' * has_others}")
     costs = costs_words(first.kind, first.path, of) if of else ""
+    if first.kind == "rule" and title == _STATE[0]:
+        costs = bytes_text(first.bytes_per_device)
     return f"{sentence.removesuffix('.')}: {costs}." if costs else sentence
 
 
@@ -628,7 +668,10 @@ def _finding(
     if copied and each.kind == "replicated":
         words += f" {bytes_text(copied)} of it, not donated, is held twice."
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
-        title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {_TITLES[each.kind][0]}')}**]"
+        title, _ = _titled(each, wrong.program)
+        numbered_title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {title}')}**]"
+        if _is_note(each, wrong):
+            numbered_title = f":gray[**{plain(title)}**]"
         has_fix = each.specs or each.kind == "missing_donation"  # else the sentence has what to do
         short = (_CLAUSE.split(words)[0] if has_fix else words).removesuffix(".")
         shown = f"{code(each.path)} {coded(short)}"
@@ -639,8 +682,9 @@ def _finding(
         elif each.kind == "unused_axis":  # which name the axis
             shown = coded(short)
         more = coded(words) if words != f"{short}." else None
-        st.markdown(f"{title}  \n:small[{shown}]", width="stretch", help=more)
-        st.markdown(f"**{plain(costs)}**" if costs else "", width=170)
+        st.markdown(f"{numbered_title}  \n:small[{shown}]", width="stretch", help=more)
+        lines = "  \n".join(f"**{plain(each)}**" for each in costs.split(" · ") if each)
+        st.markdown(lines, width=170)
         with st.container(width=250):
             _fix(at, each, wrong)
 
@@ -746,17 +790,6 @@ def example(described: Described) -> None:
     st.vega_lite_chart(chart, alt=treemap.alt(placed), key="example-picture")
 
 
-def stored(experiment: Experiment) -> str | None:
-    """Returns the last run that compiled an experiment here, which the screen then shows; None where
-    nothing was, and after it was edited.
-    """
-    runs = cards.stored_runs(experiment)
-    if not runs:
-        return None
-    state.set_run("programs", runs[0].run)
-    return runs[0].run
-
-
 def _compiled_of(status: RunStatus | None, experiment: Experiment) -> Result | None:
     """The result of a run that compiled an experiment; None of another's, and where it did not get
     so far.
@@ -801,7 +834,7 @@ def _predicted(status: RunStatus, wrong: Wrong) -> Callable[[], None]:
         has_next = wrong.is_finished or wrong.fixes.offered is not None
         compiled.changes(wrong.result, has_next and not wrong.is_worse and not fix.waits())
         is_open = wrong.is_finished or not wrong.fixes.listed
-        is_open = is_open and not better.is_begun(status.experiment)  # its answer comes first
+        is_open = is_open and not better.is_begun(status.experiment)  # whose answer is below
         return partial(compiled.details, wrong.result, status, is_open)
     result = prediction.result_of(status, status.experiment)
     if result is not None:

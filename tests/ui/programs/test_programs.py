@@ -121,10 +121,10 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert [each.split(" `")[0] for each in found] == [
         "1. Replicated",
         "2. Not donated",
-        "3. Odd one out",
+        "3. Sharded differently",
     ]
     assert words.endswith("Its spec names no axis. 2.0 GiB of it, not donated, is held twice.")
-    assert found[2].startswith("3. Odd one out `params/layers/3/up` has P(None,")
+    assert found[2].startswith("3. Sharded differently `params/layers/3/up` has P(None,")
     # of arguments and the moments that are held twice, each fix alone: what its press does
     assert "its fix alone, on each device" in heads[0]
     assert costs(screen) == ["2.4 GiB", "252.0 MiB"], "the first is being compared"
@@ -304,9 +304,12 @@ def test_a_fix_that_raises_peak_or_time_is_not_taken(screen, monkeypatch, peak, 
     rises = "memory per device rises 1.0 → 2.0 GiB" if peak > 1 else "step rises 1 → 2 s"
     assert rises in refusal
     assert not is_offered() and headline(screen).endswith("moments is held twice on each device.")
-    first, *last = findings(screen)
-    assert first.startswith("1. Not donated") and last[0].startswith("2. Replicated")
-    assert "try P" not in last[0], "what is worse is not recommended"
+    (first,) = findings(screen)
+    assert first.startswith("1. Not donated"), "what is worse is a note"
+    (note,) = (
+        each.value for each in screen.markdown if each.value.startswith(":gray[**Replicated")
+    )
+    assert "try P" not in note, "what is worse is not recommended"
     assert "6 specs are worse: " in captions(screen) and rises in captions(screen)
     assert "Its fix is worse: " in captions(screen), "of the odd one, compared without a press"
     assert not [each for each in screen.button if (each.key or "").startswith("mend")]
@@ -453,7 +456,9 @@ def test_rows_keep_their_places_while_fixes_are_compared(screen, monkeypatch):
         "whoever opens it, whatever is known"
     )
     next(each for each in screen.button if (each.key or "").startswith("mend:rule")).click().run()
-    assert not any("Odd one out" in each for each in findings(screen)), "the row that was read"
+    assert not any("Sharded differently" in each for each in findings(screen)), (
+        "the row that was read"
+    )
 
 
 def after_comparing(screen):
@@ -727,7 +732,7 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     test.query_params["run"] = run
     test.switch_page("pages/programs.py").run()
     assert not test.exception and status.state == "succeeded"
-    assert "**step time, not compared**" in [each.value for each in test.markdown]
+    assert "**gain not compared yet**" in [each.value for each in test.markdown]
     uses = [each.label for each in test.button if is_card(each)]
     assert uses == ["Compare and use its fix"], "which nobody compared"
     shown = [each.value for each in test.subheader]
@@ -736,7 +741,7 @@ def test_what_is_known_of_the_compiled_program_is_a_finding_too(data_folder):
     assert "63% of the matmul FLOPs" in wrong
     assert "Compile it" not in [each.label for each in test.button]
     # what costs time is before what costs memory that is there
-    assert findings(test)[0].startswith("1. Batch lost")
+    assert findings(test)[0].startswith("1. Batch no longer sharded")
     assert "constrain the value of lost_batches.py:" in sentences(test)[0]
 
 
@@ -747,7 +752,7 @@ def test_an_unsharded_batch_is_the_headline_before_a_compile_and_its_rows_are_of
     test.switch_page("pages/programs.py").run()
     assert not test.exception and "Devices along axis data repeat the same work." in headline(test)
     (found,) = findings(test)
-    assert found.startswith("1. Axis not used No spec names mesh axis data=4")
+    assert found.startswith("1. Unused mesh axis No spec names mesh axis data=4")
     assert "shard the rows of tokens over it" in sentences(test)[0]
     assert "Compare and use its fix" in [each.label for each in test.button]
 
@@ -1487,12 +1492,16 @@ def test_outputs_that_a_change_does_not_name_and_moves_are_told(named, followed,
     assert ("0/b" in back.followed) == (named == "b"), "another spec: not known what it follows"
 
 
-@pytest.fixture
-def compiled_example(screen, data_folder, monkeypatch):
-    """The example, compiled, with a constraint that drops an axis; what a fix brings is known."""
+@pytest.fixture(params=[0.5])
+def compiled_example(screen, data_folder, monkeypatch, request):
+    """The example, compiled, with a constraint that drops an axis; what a fix brings is known. The
+    parameter: the seconds of a step without it.
+    """
 
     def partitioned(before, after, *_, **__):
-        return WhatIf(before, after, (answered(2.0, 1.0), answered(2.0, 0.5)))
+        is_constrained = any(name.startswith("@") for name, _ in after.specs)
+        step_s = request.param if is_constrained else 0.5
+        return WhatIf(before, after, (answered(2.0, 1.0), answered(2.0, step_s)))
 
     for name in ("what_if", "what_if_now", "what_if_known"):
         monkeypatch.setattr(lab(), name, partitioned)
@@ -1527,13 +1536,51 @@ def test_what_only_a_compile_finds_stays_listed_until_the_next_compile(compiled_
     pressed("replicated").click().run()
     assert not screen.exception and "so far" not in heads(screen)
     assert "2 things are wrong, 1 to check again" in heads(screen)
-    assert ":gray[**Batch dropped**]" in " ".join(each.value for each in screen.markdown)
+    assert ":gray[**Constraint drops the batch**]" in " ".join(
+        each.value for each in screen.markdown
+    )
     assert "Found before the change. Compile to check." in captions(screen)
     button(screen, "Undo").click().run()
     assert "4 things are wrong " in heads(screen), "as it was compiled"
     pressed("dropped_batch").click().run()
     assert "to check again" not in heads(screen), "whose fix it has"
     assert ":gray[**" not in " ".join(each.value for each in screen.markdown)
+
+
+@pytest.mark.parametrize("compiled_example", [1.0, 2.0], indirect=True)
+def test_what_no_fix_improves_is_a_note_behind_what_is_counted_as_wrong(compiled_example):
+    screen = compiled_example
+    assert "3 things are wrong, 1 note " in heads(screen)
+    assert not [each for each in findings(screen) if "Constraint drops" in each], "no number"
+    shown = [each.value for each in screen.markdown]
+    (note,) = [at for at, each in enumerate(shown) if each.startswith(":gray[**Constraint drops")]
+    numbered = [at for at, each in enumerate(shown) if re.match(r":(red|orange)\[\*\*\d", each)]
+    assert note > max(numbered)
+
+
+def test_what_a_search_compiled_changes_no_finding_unasked(data_folder, monkeypatch):
+    experiment = as_exported(programs.take(door.EXAMPLE.read_bytes(), "example"))
+    runs = [
+        SimpleNamespace(run="of-search", batch="search 1"),
+        SimpleNamespace(run="own", batch=None),
+    ]
+    shown = {}
+    search = SimpleNamespace(batch="search 1", is_over=True, budget_s=120.0)
+    monkeypatch.setattr(better, "_search", lambda _: search)
+    monkeypatch.setattr(better.live, "joined", lambda *_: None)
+    monkeypatch.setattr(better.state, "run", lambda _: None)
+    monkeypatch.setattr(better.state, "set_run", lambda _, run: shown.update(run=run))
+    for stored, run in ((runs, "own"), (runs[:1], None)):
+        monkeypatch.setattr(better.cards, "stored_runs", lambda _, stored=stored: stored)
+        assert better.run_of(experiment) == run == shown["run"]
+    monkeypatch.setattr(better, "_search", lambda _: None)
+    monkeypatch.setattr(better.cards, "stored_runs", lambda _: runs[1:])
+    assert better.run_of(experiment) == "own"
+    at_work = SimpleNamespace(batch="search 1", is_over=False, budget_s=120.0)
+    monkeypatch.setattr(better, "_search", lambda _: at_work)
+    monkeypatch.setattr(better.live, "joined", lambda *_: "of-search")
+    monkeypatch.setattr(better.cards, "stored_runs", lambda _: [])
+    assert better.run_of(experiment) is None, "whose program it compiles just now"
 
 
 @pytest.mark.usefixtures("recompiles")

@@ -75,6 +75,7 @@ _DEFAULTS: dict[str, Form] = {
     "programs": {"mesh": [["x", 8]], "workload": "elementwise"},
 }
 
+OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
 _UNDONE = 50  # changes of a screen that can be taken back
 
 

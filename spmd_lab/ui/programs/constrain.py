@@ -11,7 +11,7 @@ from spmd_lab.ui import live, shell, state
 from spmd_lab.ui.lab import find
 
 RECOMPILE_S = 30.0  # of a compile, below which a press that changes a compiled program does another
-OPENED = "opened"  # aside: the id of the experiment of a program that the user opened here
+OPENED = state.OPENED
 
 
 def draw(program: Program) -> None:

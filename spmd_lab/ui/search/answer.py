@@ -540,6 +540,7 @@ def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> 
     if st.button("Use its mesh and specs", type=kind, icon=":material/build:", key=f"use:{key}"):
         if before.program == experiment.program:
             state.note_change("programs", before, experiment)
+            state.set_aside("programs", state.OPENED, experiment.id)  # by a press
         st.switch_page(page, query_params=query)
 
 

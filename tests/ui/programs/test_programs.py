@@ -1384,6 +1384,10 @@ def test_a_search_that_is_over_has_its_card_below_that_of_the_compiled_program(s
     if use:
         use[0].click().run()
         assert "Undo" in [each.label for each in screen.button]
+        now = link.decode(screen.query_params["experiment"])
+        assert screen.session_state["screen.programs.aside.opened"] == now.id, (
+            "its fixes are compared"
+        )
 
 
 @pytest.mark.parametrize(

@@ -314,9 +314,9 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .five b {{ display: flex; align-items: flex-end; min-height: 2.95rem; font-size: 1.33rem; font-weight: 600; line-height: 1.35; padding-bottom: 0.22rem; }}
 .five > :first-child b {{ font-size: 2.67rem; font-weight: 700; line-height: 1.1; padding: 0; }}
 @media (max-width: 640px) {{
-  .five {{ grid-template-columns: 1fr 1fr; column-gap: 1.2rem; }}
+  .five {{ grid-template-columns: auto auto; column-gap: 0.9rem; }}
   .five > :first-child {{ grid-column: 1 / -1; }}
-  .five > div + div b {{ min-height: 0; padding: 0; }}
+  .five > div + div b {{ min-height: 0; padding: 0; font-size: 1.08rem; }}
 }}
 .split {{ padding-top: 1.2rem; }}
 .split > small {{ display: block; padding-bottom: 0.4rem; font-size: 0.82rem; color: var(--quiet); }}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from streamlit.components.v2 import manifest_scanner
+from streamlit.elements.widgets import button
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 
@@ -15,6 +16,22 @@ from tests.labs import ROOT
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 # A server compiles each page once; an AppTest compiles its pages at each run.
 app_test.ScriptCache = local_script_runner.ScriptCache = cache(ScriptCache)
+# Twenty links of the menu ask for it; this folder's is absolute.
+button.get_main_script_directory = cache(button.get_main_script_directory)  # type: ignore[attr-defined]
+
+
+def _wait(runner, timeout: float = 3) -> None:
+    """Waits for the end of a screen's thread. AppTest looks a thousand times a second, and keeps
+    the screen from its work each time.
+    """
+    runner._script_thread.join(timeout)
+    if not runner.script_stopped():
+        runner.request_stop()
+        runner.join()
+        raise RuntimeError(f"AppTest script run timed out after {timeout}(s)")
+
+
+local_script_runner.require_widgets_deltas = _wait
 
 
 def forget() -> None:

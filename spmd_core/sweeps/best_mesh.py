@@ -43,6 +43,9 @@ _KEPT = 512
 _MOST_TENSOR = 16  # beside stages: two nodes of 8 GPUs
 # times the step of a plan that may fit: a sure one that takes longer is no better than a compile of it
 _MOST_SURE = 1.5
+# fields of a form that are read below, or that a search sets
+_READ = ("sequence", "context_attention", "context_order", "schedule", "repeats", "microbatches")
+_USUAL = {name: each.default for name, each in Plan.model_fields.items() if not each.is_required()}
 _SCHEDULES = (
     {"schedule": "zb-h1"},
     {"schedule": "interleaved", "repeats": 2},
@@ -90,10 +93,21 @@ def best_mesh(
     way = ("", "stages", "pipelines")[2 if in_stages else has_stages(form)]
     is_open = has_options and bool(remats) and not way
     given = without_options(form) if is_open else form
-    kept = {name: value for name, value in given.items() if name not in ("mesh", "target")}
+    kept = _without_usual(given)
     mesh = dict(cast(Mapping[str, int], form.get("mesh") or {}))
     text, own = json.dumps(kept | {"batch_per_device": None}), tuple(mesh.items())
     return _best(text, target, batch, tuple(remats), way, own, is_open)
+
+
+def _without_usual(form: Mapping[str, object]) -> dict[str, object]:
+    """A form without its mesh and target, and without most fields that have their default: each takes
+    its share of checking a plan, of which there are hundreds.
+    """
+    return {
+        name: value
+        for name, value in form.items()
+        if name not in ("mesh", "target") and (name in _READ or value != _USUAL.get(name, _READ))
+    }
 
 
 def has_stages(form: Mapping[str, object]) -> bool:

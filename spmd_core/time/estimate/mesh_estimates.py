@@ -35,6 +35,7 @@ class MeshEstimates:
         self._least: dict[frozenset[str], float] = {}
         self._slow: list[frozenset[str]] = []
         self._state = 0.0
+        self._bound: float | None = None
 
     def memory(self, plan: Plan) -> MemoryEstimate:
         """The peak of a plan's step, bytes per device."""
@@ -68,10 +69,13 @@ class MeshEstimates:
 
     def least(self) -> float:
         """Seconds that no estimate of a plan on one mesh stays below, whatever it saves and offloads."""
-        plan = self._shapes.plan
-        if plan.is_in_parts:
-            return time_in_parts(plan, LEAST).estimate
-        return _least_of_a_pass(plan.model_copy(update={"microbatches": None}))
+        if self._bound is None:
+            plan = self._shapes.plan
+            if plan.is_in_parts:
+                self._bound = time_in_parts(plan, LEAST).estimate
+            else:
+                self._bound = _least_of_a_pass(plan.model_copy(update={"microbatches": None}))
+        return self._bound
 
     def is_above(self, plan: Plan, most: float) -> bool:
         """Returns True if a plan takes more than `most`, the same at each call, with nothing

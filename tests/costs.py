@@ -1,6 +1,7 @@
 """What tests cost: CPU seconds, those of the processes that they started, seconds in which neither
-worked, and how many processes of which kind. A run with `-p tests.costs` prints them by folder, the
-files and tests that cost most, and when each process of the tests had nothing left to do.
+worked, and how many processes of which kind. A browser's own are not counted: they take 4 s a test.
+A run with `-p tests.costs` prints them by folder, the files and tests that cost most, and when each
+process of the tests had nothing left to do.
 """
 
 import os

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from bench.browser import PATIENCE_MS, answered, press_cancel, settled, visit
+from tests.cover import whole
 
 # once a window is that wide and its cards have badges: those that reach beyond their card, or the window
 OUTSIDE = """width => {
@@ -86,7 +87,7 @@ def test_the_badges_of_a_run_s_card_stay_inside_it(page, finished_run):
     badges_are_inside(page)
 
 
-@pytest.mark.parametrize("screen", ["predict", "collectives"])
+@pytest.mark.parametrize("screen", ["predict", pytest.param("collectives", marks=whole)])
 def test_the_badges_of_a_card_stay_inside_it(server, page, screen):
     visit(page, f"{server.url}/{screen}")
     page.locator('[class*="st-key-how-sure"]').first.wait_for(timeout=PATIENCE_MS)

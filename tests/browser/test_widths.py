@@ -4,6 +4,7 @@ import pytest
 
 from bench.browser import PATIENCE_MS, unfold, visit
 from spmd_lab.ui.shell import PAGES
+from tests.cover import whole
 
 PRIMARY = {"light": "rgb(31, 95, 191)", "dark": "rgb(106, 165, 255)"}
 FOCUSED = "() => document.activeElement.dataset.testid"
@@ -47,7 +48,7 @@ CUT = """() => [...document.querySelectorAll('[data-testid="stSidebar"] input:no
   .map(field => field.ariaLabel)"""
 
 
-@pytest.mark.parametrize("theme", PRIMARY)
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=whole), "dark"])
 def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme):
     page.emulate_media(color_scheme=theme)
     visit(page, server.url)
@@ -102,7 +103,9 @@ def test_what_opens_above_the_app_has_the_colors_of_the_dark(server, page):
     assert above.evaluate(color) == below.evaluate(color)
 
 
-@pytest.mark.parametrize("screen", ["layout", "compare", "predict"])
+@pytest.mark.parametrize(
+    "screen", [*(pytest.param(each, marks=whole) for each in ("layout", "compare")), "predict"]
+)
 def test_every_field_is_reached_at_390(server, page, screen):
     page.set_viewport_size({"width": 390, "height": 900})
     visit(page, f"{server.url}/{screen}")

@@ -94,7 +94,7 @@ def test_estimates_that_share_a_mesh_are_those_of_each_plan_alone():
     found = [
         each
         for each in answer_of(
-            chips=["v5e:8"], global_batch=16, remat=["none", "minimal", "full"], offload=True
+            chips=["v5e:4"], global_batch=8, remat=["none", "minimal", "full"], offload=True
         ).found
         if each.is_ranked
     ]
@@ -316,7 +316,7 @@ def test_fixed_stages_are_all_that_is_searched_and_none_where_they_are_one():
     assert "pipeline: the first" in words.standard_words(
         fixed, next(each for each in fixed.standards if each.title == PIPELINE)
     )
-    none = answer_of(fixed={"stage": 1})
+    none = answer_of(fixed={"stage": 1}, remat=["full"], plan=ONE_PASS)
     assert not any("stage=" in each.name for each in none.found)
     deep = answer_of(fixed={"stage": 16}, plan={"layers": 4})
     assert "stage=16 makes 16 runs of the 4 layers" in words.search_headline(deep)
@@ -463,11 +463,12 @@ def test_an_empty_space_says_which_rule_emptied_it():
 
 
 def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
-    asked = read_question({"model": "scaled:1", "chips": ["v5e:8", "v5e:4"], "remat": ["full"]})
+    asked = {"model": "scaled:1", "chips": ["v5e:8", "v5e:4"], "remat": ["full"]}
+    asked = read_question(asked | {"offload": False, "batch_per_device": 1.0})
     best = min(each.seconds / each.tokens for each in sure(models.candidates(asked)))
-    monkeypatch.setattr(models, "WIDE", 5_000)
+    monkeypatch.setattr(models, "WIDE", 900)
     found = list(models.candidates(asked))
-    assert len(found) <= 5_000 < models.space_size(asked)
+    assert len(found) <= 900 < models.space_size(asked)
     assert len(found) == len({each.number for each in found})
     assert {(each.chips, kind_of(each)) for each in found} >= set(
         itertools.product((4, 8), ("data", "fsdp", "tensor", "fsdp x tensor"))
@@ -484,7 +485,8 @@ def test_a_wide_space_is_searched_from_its_best_meshes_on(monkeypatch):
         pytest.param(
             {"model": "qwen3-30b-a3b", "chips": ["tpu7x:8"], "offload": False}, marks=whole
         ),
-        {"minimize": "memory", "chips": ["v5e:8"], "offload": False},
+        pytest.param({"minimize": "memory", "chips": ["v5e:8"], "offload": False}, marks=whole),
+        {"minimize": "memory", "offload": False},
     ],
 )
 def test_coarse_to_fine_finds_the_winner_of_all_with_fewer_looks(monkeypatch, changes):

@@ -92,7 +92,10 @@ def test_the_least_memory_is_the_same_however_far_a_search_came():
     assert len(more) > 200 and none_fits(replace(look, found=more)).step.memory_bytes.peak == least
 
 
-MANY = [("llama-3.1-8b", "v5e:32", 4096), ("llama-3.1-70b", "v6e:64", 4096)]
+MANY = [
+    ("llama-3.1-8b", "v5e:32", 4096),
+    pytest.param("llama-3.1-70b", "v6e:64", 4096, marks=whole),
+]
 
 
 @pytest.mark.parametrize(("model", "chips", "batch"), MANY)

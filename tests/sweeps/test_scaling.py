@@ -19,7 +19,7 @@ from spmd_core.sweeps.runs import estimated
 from spmd_core.time import MeshEstimates, estimate_step, may_pass_in_rings
 from spmd_core.words.predictions import share_words
 from spmd_core.workloads import parse_plan
-from tests.cover import cover
+from tests.cover import cover, whole
 
 LAYER = parse_experiment(
     {"workload": "layer", "target": "tpu:v5p:4x4x4", "mesh": {"x": 64}, "strategies": ["auto"]}
@@ -33,8 +33,12 @@ BIG |= {"sequence": 8192, "batch_per_device": 1}
     [
         ("tpu:v5p:4x4x4", 64, {}, ()),
         ("tpu:v5p:4x4x4", 64, {}, REMATS),
-        ("tpu:v5e:4x8", 32, {"model": "qwen3-14b", "sequence": 2048}, REMATS),
-        ("tpu:v6e:4x4", 16, {"model": "gemma-2-9b", "sequence": 4096}, REMATS),
+        pytest.param(
+            "tpu:v5e:4x8", 32, {"model": "qwen3-14b", "sequence": 2048}, REMATS, marks=whole
+        ),
+        pytest.param(
+            "tpu:v6e:4x4", 16, {"model": "gemma-2-9b", "sequence": 4096}, REMATS, marks=whole
+        ),
         ("gpu:h100:2x8", 16, {"sequence": 4096}, REMATS),
     ],
 )

@@ -36,10 +36,11 @@ def accidents(name):
             "dropped_batch",
             "drops `data` of the batch, and each use of its value is sharded over it again",
         ),
-        (
+        pytest.param(
             "a constraint to replicated before a loop",
             "dropped_batch",
             "constrain it to P('data', None, None), or leave it out",
+            marks=pytest.mark.newer_whole,
         ),
         (
             "gradients summed replicated",

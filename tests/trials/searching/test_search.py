@@ -23,6 +23,7 @@ from spmd_core.trials import Search, carried_out
 from spmd_core.trials.searching import search as searching
 from spmd_core.trials.searching.choice import CandidateChoice
 from spmd_core.trials.searching.prove import Runs, spread
+from tests.cover import whole
 from tests.labs import HASTY, PATIENCE_S, STANDIN, experiment, until
 
 SPEC = {
@@ -263,7 +264,7 @@ def test_a_plan_that_was_compiled_elsewhere_is_compiled_in_a_search_that_is_open
     ("model", "chips", "batch"),
     [
         ("llama-3.1-70b", "v5e:128", 512),
-        ("llama-3.1-8b", "v5e:16", 512),
+        pytest.param("llama-3.1-8b", "v5e:16", 512, marks=whole),
         ("llama-3.1-8b", "v5e:32", 4096),
     ],
 )

@@ -28,6 +28,7 @@ from spmd_lab.ui import style
 from spmd_lab.ui.search import answer as of_answer
 from spmd_lab.ui.search.charts import front_chart, times_of
 from spmd_lab.ui.search.rows import html, ranked_rows
+from tests.cover import whole
 
 
 def test_what_may_not_fit_is_named_and_the_first_is_drawn_over_the_others():
@@ -204,7 +205,7 @@ def bar_parts(candidate):
     )
 
 
-@pytest.mark.parametrize("chips", ["v5p:8", "v5e:256", "v6e:64"])
+@pytest.mark.parametrize("chips", ["v5p:8", pytest.param("v5e:256", marks=whole), "v6e:64"])
 def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on(chips):
     answer = first_look(read_question({"model": "llama-3.1-8b", "chips": [chips]}))
     winner = answer.winner

@@ -29,6 +29,7 @@ from spmd_core.workloads import DEFAULT_SPEC
 from spmd_lab.ui import state
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.predict import run_answer, variant
+from tests.cover import whole
 from tests.ui import errors, opened as screen_opened, said
 from tests.ui.predictions import MODEL, TOO_LARGE, predicted, prediction, store
 
@@ -803,7 +804,13 @@ def test_a_missed_deadline_is_red_in_the_headline(data_folder):
 
 
 @pytest.mark.parametrize(
-    ("kind", "chips"), [("v5p", 768), ("h100", 384), ("h100", 192), ("v5e", 256)]
+    ("kind", "chips"),
+    [
+        ("v5p", 768),
+        ("h100", 384),
+        pytest.param("h100", 192, marks=whole),
+        pytest.param("v5e", 256, marks=whole),
+    ],
 )
 def test_the_plan_of_any_number_of_chips_is_that_of_the_table(data_folder, kind, chips):
     model = ("selectbox", "Model", "llama-3.1-70b")

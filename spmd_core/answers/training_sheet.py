@@ -25,6 +25,7 @@ from spmd_core.plan import EXPERTS_COMPARED, Plan, batch_shards, option_words, r
 from spmd_core.sheets import NONE, Cell, Column, Sheet, Table, count, seconds, size, text
 from spmd_core.surveys import step_tokens
 from spmd_core.sweeps import (
+    COUNTED,
     NO_PRICE,
     ContextRow,
     TrainingAnswer,
@@ -312,6 +313,7 @@ def tried_words(answer: TrainingAnswer) -> str:
         f"on {numbered(counts, 'number')} of chips of {kinds}{at}."
     )
     asked = answer.question.chips
+    tried = f"Numbers of chips: {COUNTED}." if asked is None else ""
     others = [
         chip_title(row.kind)
         for row in answer.rows
@@ -323,7 +325,7 @@ def tried_words(answer: TrainingAnswer) -> str:
         for row in answer.rows
         if (reason := row.refusal.partition(": ")[2])
     )
-    return " ".join(filter(None, (compared, moved, unpriced_words(answer), *why)))
+    return " ".join(filter(None, (compared, tried, moved, unpriced_words(answer), *why)))
 
 
 def batch_figure(plan: Plan) -> Figure:

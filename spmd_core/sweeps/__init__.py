@@ -58,7 +58,7 @@ from spmd_core.sweeps.training import (
     measure,
 )
 from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, run_of, training_run
-from spmd_core.sweeps.training_search import MOST_CHIPS, train
+from spmd_core.sweeps.training_search import COUNTED, MOST_CHIPS, train
 from spmd_core.sweeps.variables import FIRST, VARIABLES, Scaling, Value, Variable
 from spmd_core.sweeps.ways_out import WayOut, ways_out
 
@@ -66,6 +66,7 @@ __all__ = [
     "BEST",
     "CONTEXT_KINDS",
     "COSTS_OVER",
+    "COUNTED",
     "EFFICIENCIES",
     "FIRST",
     "KINDS",

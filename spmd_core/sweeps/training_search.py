@@ -301,10 +301,11 @@ def _waits(run: _Run) -> bool:
     return waits > _WAITS * sum(shares.values())
 
 
+COUNTED = "powers of two, three times these, and divisors of the batch, where they form a slice"
+
+
 def _counts(kind: str, batch: float) -> Iterator[int]:
-    """Numbers of chips that are tried, ascending: powers of two, three times these, and those that
-    divide the batch.
-    """
+    """Numbers of chips that are tried, ascending: `COUNTED`."""
     powers = {
         odd << power
         for odd in (1, 3)

@@ -102,6 +102,11 @@ def test_kinds_on_other_numbers_of_chips_and_refused_kinds_are_named_below_the_t
     assert "form no slice" not in tried_words(asked(chips=256))
 
 
+@pytest.mark.parametrize("given", [{"chips": 256}, {"days": 30.0}])
+def test_which_numbers_of_chips_are_tried_is_named_where_some_are(given):
+    assert ("Numbers of chips: powers of two" in tried_words(asked(**given))) is ("days" in given)
+
+
 def test_the_headline_names_the_best_or_what_is_missed():
     answer = asked(days=30)
     best = answer.best

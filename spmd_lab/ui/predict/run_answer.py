@@ -22,6 +22,7 @@ from spmd_core.answers import (
     range_words,
     training_headline,
     training_table,
+    tried_words,
     unpriced_words,
     way_words,
     ways_headline,
@@ -287,7 +288,9 @@ def _compared(plan: Plan, compiled: Prediction | None) -> TrainingAnswer | None:
     if compiled:
         rows = [replace(r, compiled=compiled) if r.plan == plan else r for r in answer.rows]
         answer = replace(answer, rows=tuple(rows))
-    cards.headline(plain(training_headline(answer)), "Estimated")
+    row = cards.headline(plain(training_headline(answer)), "Estimated")
+    with cards.how_sure(row, "kinds"):
+        st.caption(plain(tried_words(answer)))
     own = next((row for row in answer.rows if row.kind == kind), None)
     is_other = own and own.plan and own.run and own.plan != plan
     mine = training_run(compiled or estimate_step(plan), plan, question.tokens())

@@ -29,7 +29,7 @@ TEXTS = """() => {
   const main = document.querySelector('[data-testid="stMain"]');
   const none = 'table, [data-testid="stDataFrame"], svg, canvas, pre, code, label, button, input, [role="img"], '
     + 'textarea, [role="tab"], [data-testid="stIconMaterial"], .st-key-menu, style, script';
-  const first = [...main.querySelectorAll('.figure, img.picture, img.glimpse, canvas, svg.marks, [data-testid="stVegaLiteChart"]')]
+  const first = [...main.querySelectorAll('.figure, .five > :first-child b, img.picture, img.glimpse, canvas, svg.marks, [data-testid="stVegaLiteChart"]')]
     .find(each => each.getBoundingClientRect().height > 0);
   const blocks = new Map(), walker = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {

@@ -13,9 +13,7 @@ from spmd_lab.ui.predict import drafts
 from spmd_lab.ui.state import VariantForm
 
 _SCREEN = "compare"
-_ADD = "Copies the fields to a variant of its own, to be changed there: target, mesh, sharding, \
-memory, dtype, options and strategies may differ. All variants are then measured in the same rounds; \
-those on TPUs that are not attached are predicted."
+_ADD = "A copy of the fields, to change there. All variants are measured in the same rounds."
 _COPY = "Another variant equals “{}”: change its mesh, sharding or target in the fields."
 
 

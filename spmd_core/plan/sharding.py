@@ -40,6 +40,8 @@ RULES: Mapping[str, tuple[str, ...]] = {
 }
 
 OF_STATE = ("embed", "rank")  # dims that ZeRO-1 shards over `data`, behind the axes of the weights
+# keys of weights: a search comes back to each of its meshes under every option
+_KEPT = 1024
 # how attention goes over `context` -> dims of heads, of queries and of keys there
 CONTEXT_DIMS = {
     "all-gather": ("act_heads", "context_length", "whole"),
@@ -161,7 +163,7 @@ def stored_arrays(plan: Plan) -> tuple[ShardedArray, ...]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_KEPT)
 def _parameter_arrays(key: _WeightKey) -> tuple[ShardedArray, ...]:
     mesh = {name: length for name, length in key.mesh if length > 1}
     return tuple(
@@ -189,7 +191,7 @@ def weight_shards(
     return _shards(_weight_key(plan), layer)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def _shards(key: _WeightKey, layer: ModelSize | None) -> Mapping[tuple[str, str | None], int]:
     mesh, shards = dict(key.mesh), dict[tuple[str, str | None], int]()
     for array in _layer_weights(key, layer) if layer else _weights(key):
@@ -205,7 +207,7 @@ def layer_weights(plan: Plan, layer: ModelSize) -> tuple[ShardedArray, ...]:
     return _layer_weights(_weight_key(plan), layer)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def _layer_weights(key: _WeightKey, layer: ModelSize) -> tuple[ShardedArray, ...]:
     mesh = {name: length for name, length in key.mesh if length > 1}
     return tuple(
@@ -240,7 +242,7 @@ def state_share(plan: Plan) -> float:
     return _state_share(_weight_key(plan)) if plan.shard_optimizer_over_data else 1.0
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_KEPT)
 def _state_share(key: _WeightKey) -> float:
     mesh, read, held = {name: size for name, size in key.mesh if size > 1}, 0, 0
     for array in _weights(key):
@@ -250,7 +252,7 @@ def _state_share(key: _WeightKey) -> float:
     return held / read
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_KEPT)
 def _parameter_share(key: _WeightKey) -> float:
     total, per_device, mesh = 0, 0, dict(key.mesh)
     for array in (each for each in _weights(key) if not each.is_adapter):
@@ -298,7 +300,7 @@ def _undivided(
     return f"{' and '.join(sizes)} {do} not divide over {product}"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_KEPT)
 def _weights(key: _WeightKey) -> tuple[ShardedArray, ...]:
     return tuple(each for each in _parameter_arrays(key) if not each.name.endswith("norm"))
 

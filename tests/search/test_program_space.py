@@ -18,6 +18,7 @@ from spmd_core.search import AS_EXPORTED, Answer, ProgramSpace, read_array_quest
 from spmd_core.search.ranking import ranking
 from spmd_core.surveys import called_words
 from spmd_core.surveys.search import beats, held_words, time_parts
+from spmd_core.surveys.search.candidates import lead_name
 from spmd_core.trials.searching import outcomes
 from spmd_core.words import parts
 from spmd_core.workloads import programs
@@ -170,6 +171,11 @@ def test_of_plans_that_take_as_long_the_batch_stays_over_the_axes_of_the_file(fo
     )
     (first, *_) = ranking([*alike, less])
     assert first.candidate.moved, "less time is less time"
+
+
+def test_a_program_s_best_is_called_as_its_row(found):
+    (own,) = [each for each in found if each.point.kind == AS_EXPORTED]
+    assert lead_name(own) == "fsdp=4 tensor=2, as exported"
 
 
 def test_weights_of_which_some_are_replicated_are_counted_where_that_is_asked(found):

@@ -186,7 +186,7 @@ def called_words(candidate: Candidate) -> str:
 
 def lead_name(candidate: Candidate) -> str:
     """A candidate as a headline names it: `fsdp=8, 64 sequences a step`, without its policy."""
-    if candidate.experiment.exported:  # as its row is called
+    if candidate.step is None and candidate.experiment.exported:  # as its row is called
         mesh, _, specs = candidate.name.partition(" · ")
         return f"{mesh.replace(',', ' ')}, {specs}"
     if candidate.plan is None:

@@ -40,7 +40,6 @@ from spmd_core.answers.serving_kept import (
 )
 from spmd_core.answers.serving_sheet import (
     PART_NAMES,
-    SERVED_POINTS,
     SERVING_LOADS,
     SPLITS,
     apart_headline,
@@ -57,6 +56,7 @@ from spmd_core.answers.serving_sheet import (
     served_chips,
     served_mesh,
     served_points_headline,
+    served_points_table,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -118,7 +118,6 @@ __all__ = [
     "PEAK",
     "SEARCHES",
     "SENT",
-    "SERVED_POINTS",
     "SERVING_LOADS",
     "SIZES",
     "SPLITS",
@@ -188,6 +187,7 @@ __all__ = [
     "served_mesh",
     "served_points_headline",
     "served_points_json",
+    "served_points_table",
     "serving_assumptions",
     "serving_figures",
     "serving_headline",

@@ -520,12 +520,16 @@ def serving_table(answer: ServingAnswer, most: int) -> Table:
     least = min((row.per_chip or 0.0 for row in first), default=0.0)
     rows = [*first, *(row for row in fast if (row.per_chip or 0.0) > least)]
     table = _ROWS.table((_Marked(mark if row is lead else "", row) for row in rows), "screen")
-    if len(rows) < 2:
-        return table
+    return table if len(rows) < 2 else _mixed(table, answer.question)
+
+
+def _mixed(table: Table, question: ServingQuestion, left_out: Sequence[str] = ()) -> Table:
+    """The table without columns that are the same in each row, the limits of a question that has
+    none, and those `left_out`.
+    """
     known = [name for name in _IF_MIXED if name in table.columns]
     same = {name for name in known if len({cell.text for cell in table.column(name)}) == 1}
-    if not within_words(answer.question):
-        same.add("Limits")
+    same.update(left_out, () if within_words(question) else ("Limits",))
     return chosen_columns(table, [name for name in table.columns if name not in same])
 
 
@@ -555,13 +559,25 @@ def _of_lead(column: Column[_Marked]) -> Column[ServedPoint]:
     )
 
 
-SERVED_POINTS: Sheet[ServedPoint] = Sheet(
+_SERVED_POINTS: Sheet[ServedPoint] = Sheet(
     (
         text("Value", lambda each: each.value),
         *(_of_lead(column) for column in _ROWS.columns if column.title),
         text("Why not", lambda each: each.refusal),
     )
 )
+
+
+def served_points_table(points: Sequence[ServedPoint], question: ServingQuestion) -> Table:
+    """Returns the best of each value, without columns that are the same in each: a compiled step is
+    of one number of requests, and stands in the rows of its answer alone.
+    """
+    limited = next(
+        (e.answer.question for e in points if e.answer and within_words(e.answer.question)),
+        question,
+    )
+    table = _SERVED_POINTS.table(points, "screen")
+    return _mixed(table, limited, ("Program's step", "Its estimate"))
 
 
 def served_points_headline(points: Sequence[ServedPoint]) -> str:

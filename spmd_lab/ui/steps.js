@@ -43,7 +43,7 @@ if (!window.spmdCards) {
       heads.forEach((_, at) => {
         const texts = rows.slice(1).map((row) => row.children[at]?.innerText.trim() ?? "");
         const known = texts.filter((text) => !["", "–", "none"].includes(text));
-        const numbers = known.filter((text) => /^(about )?[\d<≈+−-]*\d/.test(text));
+        const numbers = known.filter((text) => /^(about )?[\d<≈+−-]*\d[^=]*$/.test(text));
         const isNumber = at > 0 && 0 < numbers.length && 2 * numbers.length >= known.length && !texts.some((text) => text.length > 40);
         for (const row of rows) row.children[at]?.classList.toggle("number", isNumber);
       });

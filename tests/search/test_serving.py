@@ -11,6 +11,7 @@ from spmd_core.answers import (
     kinds_table,
     served_mesh,
     served_points_headline,
+    served_points_table,
     serving_figures,
     serving_headline,
     serving_json,
@@ -437,3 +438,19 @@ def test_a_sweep_names_the_values_at_which_others_could_win():
         assert bool(found) is bool(unsure) is not bool(limits)
         if found and len(unsure) < len(points):
             assert all(each in named.partition(":")[0] for each in unsure)
+
+
+@pytest.mark.parametrize(
+    ("limits", "swept", "has_limits"),
+    [
+        ({}, "concurrency=1,64", False),
+        ({"tpot": "14ms"}, "concurrency=1,64", True),
+        ({}, "tpot=10ms,40ms", True),
+    ],
+)
+def test_a_sweep_has_no_column_that_is_the_same_in_each_row(limits, swept, has_limits):
+    question = read_serving({"model": "qwen3-32b", "chips": "v6e:..8"} | limits)
+    table = served_points_table(served_points(question, swept, serve), question)
+    assert ("Limits" in table.columns) is has_limits
+    assert {"Weights", "Cache", "Program's step", "Its estimate"}.isdisjoint(table.columns)
+    assert {"Value", "Mesh", "Tokens/s per chip"} <= set(table.columns)

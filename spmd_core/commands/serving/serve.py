@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from spmd_core.answers import (
     PART_NAMES,
-    SERVED_POINTS,
     SERVING_LOADS,
     SPLITS,
     apart_headline,
@@ -17,6 +16,7 @@ from spmd_core.answers import (
     kinds_table,
     served_points_headline,
     served_points_json,
+    served_points_table,
     serving_assumptions,
     serving_figures,
     serving_headline,
@@ -151,7 +151,7 @@ def _swept(question: ServingQuestion, text: str, as_json: bool) -> int:
         asked = serving_question_json(question)
         print(json.dumps({"question": asked, **served_points_json(text, points)}))
     else:
-        table = sheet_lines(SERVED_POINTS.table(points, "screen"))
+        table = sheet_lines(served_points_table(points, question))
         print("\n".join([served_points_headline(points), "", *table]))
     return 0 if any(each.answer and each.answer.best for each in points) else 1
 

@@ -184,7 +184,7 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     answer = with_steps(answer, points, [each.numbers for each in outcomes])
     both = zip(steps, outcomes, strict=True)
     failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
-    if lines := [each for each in (engine_words(answer), *compiled_steps(answer), *failed) if each]:
+    if lines := [each for each in (engine_words(answer), *failed) if each]:
         _points_of(lines)
     return answer
 
@@ -237,7 +237,7 @@ def _headline(answer: ServingAnswer) -> DeltaGenerator | None:
     if not waiting and (cost := beside_words(answer)):
         st.markdown(plain(cost))
     with cards.how_sure(badges):
-        _points_of((*serving_sure(answer), *serving_assumptions(lead)))
+        _points_of((*compiled_steps(answer), *serving_sure(answer), *serving_assumptions(lead)))
     _figures(answer, lead, served)
     if waiting:
         st.markdown(f"**{plain(waiting_title(answer))}**")

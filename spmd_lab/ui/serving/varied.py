@@ -7,10 +7,10 @@ from functools import partial
 import streamlit as st
 
 from spmd_core.answers import (
-    SERVED_POINTS,
     kept_serving,
     served_mesh,
     served_points_headline,
+    served_points_table,
 )
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.reports import html_text, search_document
@@ -48,7 +48,7 @@ def draw(
         st.markdown(f"**{plain(served_points_headline(points))}**")
         if alt := "; ".join(f"{e.value}: {served_mesh(e.lead)}" for e in points if e.lead):
             st.vega_lite_chart(_chart(points), key="serving-varied", alt=alt)
-        run_answer.draw_filled(SERVED_POINTS.table(points, "screen"))
+        run_answer.draw_filled(served_points_table(points, question))
 
 
 def _asked(linked: str, screen: str) -> str:

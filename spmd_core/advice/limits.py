@@ -68,12 +68,7 @@ def replicated_words(program: Program, of_some: bool = False) -> str:
 
 
 def idle_words(experiment: Experiment) -> str:
-    """Returns how much of an absent target its mesh leaves idle, in a sentence; "" of others.
-
-    >>> from spmd_core.experiment import parse_experiment
-    >>> idle_words(parse_experiment({"target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}))
-    ''
-    """
+    """Returns how much of an absent target its mesh leaves idle, in a sentence; "" of others."""
     if not experiment.place.is_absent:
         return ""
     topology = get_topology(experiment.target)

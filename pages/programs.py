@@ -2,6 +2,7 @@
 would communicate, and what would be better.
 """
 
+from functools import partial
 from typing import Literal
 
 import streamlit as st
@@ -75,10 +76,12 @@ st.caption(
 sha256 = program.described.program
 if missing := shell.attempt(lambda: programs.check_held(sha256)):
     shell.refusal(missing)
-if refusal:
-    shell.refused("programs", refusal, offer=mesh_fields.offer_sizes)
-elif misfit:
+if misfit and misfit.nearest:
     shell.offer_nearest("programs", misfit)
+elif refusal or misfit:
+    words = refusal or (misfit.sentence if misfit else "")
+    offer = partial(mesh_fields.offer_sizes, of_all=misfit is not None)
+    shell.refused("programs", words, offer=offer)
 status = better.follow(experiment, run, at_work)
 result.card(wrong, experiment, can_run)
 details = result.answer(status, wrong) if status else None

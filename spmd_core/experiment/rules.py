@@ -284,10 +284,11 @@ def _check_divides(
     names = " and ".join(f"{axis}={axis_sizes[axis]}" for axis in axes)
     below, above = size // parts * parts, -(-size // parts) * parts
     sizes = f"{dim}={below} or {above}" if below else f"{dim}={above}"
-    if len(axes) == 1:  # an axis that was touched is mended as well as a dim
-        sizes += f", {_dividing(axes[0], parts, size)}"
+    if len(axes) == 1 and (less := _dividing(parts, size)[0]) > 1:
+        sizes += f", {axes[0]}={less}"  # an axis that was touched is mended as well as a dim
     if has_fixed_sizes:
-        sizes = " and ".join(_dividing(axis, axis_sizes[axis], size) for axis in axes)
+        known = ((axis, _dividing(axis_sizes[axis], size)) for axis in axes)
+        sizes = " and ".join(f"{axis}={' or '.join(map(str, each))}" for axis, each in known)
     noun = "axis" if len(axes) == 1 else "axes"
     raise refuse(
         f"{dim}={size}{of}",
@@ -296,12 +297,13 @@ def _check_divides(
     )
 
 
-def _dividing(axis: str, length: int, size: int) -> str:
-    """Returns the lengths of an axis next to its own that divide a size."""
-    near = (*range(length, 0, -1), *range(length + 1, 2 * length + 1))
-    below, *others = (each for each in near if size % each == 0)
-    above = [f" or {each}" for each in others if each > length]
-    return f"{axis}={below}{''.join(above[:1])}"
+def _dividing(length: int, size: int) -> tuple[int, ...]:
+    """Returns the lengths of an axis next to its own that divide a size: one below, and one above, which
+    may need more devices than there are.
+    """
+    below = next(each for each in range(length, 0, -1) if size % each == 0)
+    above = next((each for each in range(length + 1, 2 * length + 1) if size % each == 0), None)
+    return (below, above) if above else (below,)
 
 
 def check_fits_target(mesh: Mesh, target: Target, device_count: int | None = None) -> None:

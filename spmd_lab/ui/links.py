@@ -194,6 +194,15 @@ def misfit(experiment: Experiment) -> state.Notice | None:
             )
         )
         return state.Notice(sentence, _adapted(experiment, None, here) if here != "local" else None)
+    if not (sentence := _misfit_words(experiment, count)):
+        return None
+    nearest = _adapted(experiment, count, None)
+    if nearest and _misfit_words(nearest, count):  # of a program, which has one mesh
+        nearest = None
+    return state.Notice(sentence, nearest)
+
+
+def _misfit_words(experiment: Experiment, count: int | None) -> str:
     try:
         if experiment.place.is_absent:
             check_fits_target(
@@ -202,8 +211,8 @@ def misfit(experiment: Experiment) -> state.Notice | None:
             check_compiles(experiment.what, experiment.place)
         check_fits_target(experiment.mesh, experiment.place, count)
     except RequestError as error:
-        return state.Notice(str(error), _adapted(experiment, count, None))
-    return None
+        return str(error)
+    return ""
 
 
 def too_large(experiment: Experiment) -> state.Notice | None:

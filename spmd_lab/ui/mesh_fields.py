@@ -163,11 +163,12 @@ def offer_fit(screen: str) -> None:
         _offer_division(screen)
 
 
-def offer_sizes(screen: str, least: int = 1) -> bool:
+def offer_sizes(screen: str, least: int = 1, of_all: bool = False) -> bool:
     """Draws buttons for the next sizes of an axis that was changed, below and above, which fit the
-    dims and the target; False where no axis was, or none fits.
+    dims and the target; False where no axis was, or none fits. `of_all`: of any axis, where the mesh
+    has more devices than the target.
     """
-    offered = [each for each in _sizes(screen) if each[1] >= least]
+    offered = [each for each in _sizes(screen, of_all) if each[1] >= least]
     with st.container(horizontal=True, gap="small", key=f"axes:{screen}"):
         for axis, size, form in offered:
             _offer(
@@ -181,10 +182,11 @@ def _offer(screen: str, label: str, key: str, form: Form, icon: str) -> None:
     st.button(plain(label), key=f"fit:{key}", icon=icon, on_click=use, args=(screen, form))
 
 
-def _sizes(screen: str) -> Iterator[tuple[str, int, Form]]:
+def _sizes(screen: str, of_all: bool) -> Iterator[tuple[str, int, Form]]:
     draft, before = state.draft(screen), dict(state.experiment(screen).mesh)
     for at, (axis, size) in enumerate(draft["mesh"]):
-        if not isinstance(size, int) or size < 1 or before.get(axis) == size:
+        is_asked = of_all or before.get(axis) != size
+        if not isinstance(size, int) or size < 1 or not is_asked:
             continue
         for sizes in (range(size - 1, max(0, size - _TRIED), -1), range(size + 1, 2 * size + 1)):
             for each in sizes[:_TRIED]:

@@ -157,6 +157,8 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stMain"] [data-testid="stTable"] :is(th, td):first-child {{ padding-left: 0; }}
 @media (min-width: 641px) {{ [data-testid="stTable"] :is(th, td).number, [data-testid="stTable"] :is(th, td).number * {{ text-align: right !important; max-width: none; }} }}
 @media (min-width: 1101px) {{ [data-testid="stTable"] td.number p {{ white-space: nowrap; }} }}
+/* below a field: inside of it the words cover what is typed */
+[data-testid="InputInstructions"] {{ top: 100%; bottom: auto; z-index: 2; padding: 0 0.3rem; border-radius: 0.3rem; background: light-dark(#ffffff, #12161c); }}
 [data-testid="stSidebar"] [data-testid="stExpander"] details {{ border: none; }}
 [data-testid="stSidebar"] [data-testid="stExpander"] summary {{ padding: 0.25rem 0; min-height: 0; }}
 [data-testid="stSidebar"] [data-testid="stExpanderDetails"] {{ padding: 0.25rem 0 0.5rem; }}

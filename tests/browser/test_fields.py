@@ -25,7 +25,7 @@ def test_a_bad_entry_is_one_sentence_and_nothing_is_lost_while_another_screen_is
     settled(page)
     enter(page, "Axis 1 size", "5")
     page.get_by_text(
-        "in=32 does not divide over mesh axis x=5: use in=30 or 35, x=4 or 8, or leave in unsharded"
+        "in=32 does not divide over mesh axis x=5: use in=30 or 35, x=4, or leave in unsharded"
     ).wait_for()
     fields_say(page, **{"in": "32", "out": "12", "Axis_1_size": "5"})
     settled(page)

@@ -66,7 +66,7 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
     edit(page, "Array shape", "5, 8")
     says(
         page,
-        "d0=5 does not divide over mesh axis y=4: use d0=4 or 8, y=1 or 5, or leave d0 unsharded",
+        "d0=5 does not divide over mesh axis y=4: use d0=4 or 8, or leave d0 unsharded",
         "8 devices each hold 2 × 16 of 8 × 16",
     )
     expect(page.get_by_label("Array shape", exact=True)).to_have_value("5, 8")

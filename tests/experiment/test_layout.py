@@ -157,7 +157,7 @@ def test_terabytes_are_arithmetic():
         (
             (30,),
             (("y",),),
-            "d0=30 does not divide over mesh axis y=4: use d0=28 or 32, y=3 or 5, or leave d0 unsharded",
+            "d0=30 does not divide over mesh axis y=4: use d0=28 or 32, y=3, or leave d0 unsharded",
         ),
         (
             (12, 4),

@@ -226,8 +226,14 @@ def _sums(
     """The sum on each device, small and apart from the others, and how wide all are together with
     their words, which are of `most` pixels.
     """
-    many = min(_SUMS, one.device_count)
-    shades, thin = colors(np.arange(many), many), _SUM_THIN * tall
+    holders = _alike(one)[:_SUMS]
+    many, thin = len(holders), _SUM_THIN * tall
+    is_all = one.device_count <= _SUMS  # else the first ones, in colors that are apart
+    shades = (
+        colors(np.array([each[0] for each in holders]), one.device_count)
+        if is_all
+        else colors(np.arange(many), many)
+    )
     across, down = _share(one, result, nbytes)
     width, height = max(across * result.width, thin), max(down * result.height, thin)
     room, best = max(result.width, _SUMS_WIDE * tall), (0.0, 1, 1)
@@ -243,12 +249,25 @@ def _sums(
         x = result.left + at % columns * (width + gap)
         y = top + at // columns * step
         parts.append(rect(x, y, width, height, shades[at]))
-        if (font := min(most, width / 2, 0.8 * height)) >= _LEAST_FONT:
+        held = ", ".join(map(str, holders[at]))
+        font = min(most, width / max(2, len(held)) / _LETTER, 0.8 * height)
+        if font >= _LEAST_FONT:
             middle = x + width / 2, y + height / 2 + 0.35 * font
-            parts.append(text(*middle, font, str(at), "middle", ON_COLOR))
+            parts.append(text(*middle, font, held, "middle", ON_COLOR))
     if most:
         parts.append(text(result.left, tall + 1.3 * most, most, _EACH))
     return parts, columns * (width + gap) - gap
+
+
+def _alike(one: Experiment) -> list[tuple[int, ...]]:
+    """Devices by the partial sum that they have: those along an axis that shards no operand have one."""
+    used = {axis for each in one.what.operands for axes in one.spec(each.name) for axis in axes}
+    names, sizes = zip(*one.mesh, strict=True)
+    held: dict[tuple[int, ...], list[int]] = {}
+    for device, at in enumerate(np.ndindex(*sizes)):
+        shard = tuple(place for name, place in zip(names, at, strict=True) if name in used)
+        held.setdefault(shard, []).append(device)
+    return [*map(tuple, held.values())]
 
 
 def _is_less(one: Experiment, result: Box, nbytes: int) -> bool:

@@ -77,6 +77,26 @@ def test_a_result_that_is_computed_from_the_sum_stands_behind_the_sum():
     assert "with x" not in texts(glimpse.svg(found, "all-reduce over x", "4.0 KiB", True))
 
 
+@pytest.mark.parametrize(
+    ("mesh", "sharding", "sums"),
+    [
+        ({"x": 8}, "x", ["0", "1", "2", "3", "4", "5", "6", "7"]),
+        ({"x": 4, "y": 2}, "x", ["0, 1", "2, 3", "4, 5", "6, 7"]),
+        ({"y": 2, "x": 4}, "x", ["0, 4", "1, 5", "2, 6", "3, 7"]),
+        ({"x": 4, "y": 2}, ["x", "y"], ["0", "1", "2", "3", "4", "5", "6", "7"]),
+    ],
+)
+def test_devices_along_an_axis_that_shards_nothing_have_one_partial_sum(mesh, sharding, sums):
+    given = {"workload": "normalize", "target": "cpu:8", "dims": {"rows": 8192, "cols": 1024}}
+    found = parse_experiment(given | {"mesh": mesh, "sharding": {"rows": sharding}})
+    drawn = glimpse.svg(found, "all-reduce over x", "4.0 KiB", True, 4096)
+    held = [each for each in texts(drawn) if each.replace(", ", "").isdecimal()]
+    assert held == sums * 3  # of the operand, of the result, and the sums
+    paths = [each for each in ElementTree.fromstring(drawn).iter() if each.tag.endswith("path")]
+    fills = [each.get("fill") for each in paths]
+    assert fills[: len(sums)] == fills[2 * len(sums) : 3 * len(sums)], "as the shards they are of"
+
+
 def test_the_result_stands_right_of_the_arrow_and_nothing_beyond_the_picture():
     drawn = ElementTree.fromstring(
         glimpse.svg(parse_experiment(LAYER), *glimpse.words(rows([SUM])[0]))

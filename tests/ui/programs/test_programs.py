@@ -141,6 +141,17 @@ def test_the_example_opens_with_its_findings_and_its_fields(screen):
     assert any("mesh fsdp=8 tensor=1" in each.value.replace("\\", "") for each in screen.caption)
 
 
+def test_a_mesh_of_more_devices_than_the_target_has_sizes_that_fit(screen):
+    button(screen, "Try an example").click().run()
+    fsdp, _ = screen.number_input
+    fsdp.set_value(2 * fsdp.value).run()
+    assert "is larger than target" in screen.error[0].value
+    (use, *_) = [each for each in screen.button if each.label.startswith("Use fsdp")]
+    assert not [each for each in screen.button if each.label.startswith("Use the nearest")]
+    use.click().run()
+    assert not screen.error
+
+
 def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     button(screen, "Try an example").click().run()
     while mend := after_comparing(screen):

@@ -240,13 +240,14 @@ def error_of(row: Published) -> float:
 def is_fitted(row: Published) -> bool:
     """Whether a constant or a rule was fitted to a row: to growth over slices of v5e (SLICE_JITTER)
     and over H100 beyond 256 (JITTER), to the upper end of 70B on TPU7x (STREAMED_ROWS,
-    KERNEL_STALLS), to 405B on v5p (the rows of two cores).
+    KERNEL_STALLS), to 405B on v5p (the rows of two cores); and the range on B200 (TOOK_LONGER_ON).
     """
     kind, _, target, model, *_ = row
     topology = plan_of(row).topology
     generation, chips = topology.chip.generation, topology.chips
     return (
         (generation == "v5e" and "*" in target)
+        or generation == "b200"
         or (kind == "gpu" and generation == "h100" and "70b" in model and chips > 256)
         or (kind, generation, model)
         in (("dense", "tpu7x", "llama-3.1-70b"), ("dense", "v5p", "llama-3.1-405b"))

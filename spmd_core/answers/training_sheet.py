@@ -19,7 +19,7 @@ from spmd_core.base import (
     span_text,
     three_digits,
 )
-from spmd_core.facts import MAY_TAKE_LONGER, Prediction
+from spmd_core.facts import LONGER, TOOK_LONGER, Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import EXPERTS_COMPARED, Plan, batch_shards, option_words, remat_words
 from spmd_core.sheets import NONE, Cell, Column, Sheet, Table, count, seconds, size, text
@@ -37,6 +37,7 @@ from spmd_core.sweeps import (
 from spmd_core.terms import chip_title, listed, money_text
 from spmd_core.words import (
     ABOUT_EVEN,
+    CANNOT_TELL,
     RANGE,
     apart_words,
     bound_cell,
@@ -338,8 +339,12 @@ def batch_figure(plan: Plan) -> Figure:
 def even_mark(answer: TrainingAnswer) -> str:
     """Returns the verdict of rows whose intervals meet that of the best.
 
-    `about even`, or `cannot tell` where their estimates are far apart.
+    `about even`, or `cannot tell` where their estimates are far apart, or published steps took longer
+    on some of their chips.
     """
+    facts = [each.kind for row in answer.even if row.step for each in row.step.facts or ()]
+    if TOOK_LONGER in facts:
+        return CANNOT_TELL
     runs = [row.run for row in answer.even if row.run]
     paid = answer.by == "dollars"
     values = [run.money or 0.0 if paid else run.days.estimate for run in runs]
@@ -400,7 +405,7 @@ def range_words(named: Iterable[tuple[str, Prediction | None]]) -> str:
         (fact_words(fact).partition(":")[0], name)
         for name, step in named
         for fact in (step.facts if step else None) or ()
-        if fact.kind == MAY_TAKE_LONGER
+        if fact.kind in LONGER
     )
     return " ".join(
         f"Far ends of {listed([*dict.fromkeys(names)])}: {why}." for why, names in reasons.items()

@@ -15,12 +15,14 @@ from spmd_core.facts.collective import (
     sent_per_step,
 )
 from spmd_core.facts.prediction import (
+    LONGER,
     MAY_TAKE_LONGER,
     PROGRAM,
     RINGS,
     SAME_ESTIMATE,
     SAME_PEAK,
     SAME_PROGRAM,
+    TOOK_LONGER,
     Binds,
     Bounds,
     Buffer,
@@ -78,6 +80,7 @@ from spmd_core.facts.verdicts import (
 __all__ = [
     "CONFIDENCE",
     "FEW_WITHIN",
+    "LONGER",
     "LOOKS",
     "MAY_TAKE_LONGER",
     "MOST_PROCESSES",
@@ -89,6 +92,7 @@ __all__ = [
     "SAME_PROGRAM",
     "STEP_TIME",
     "SURE_PROCESSES",
+    "TOOK_LONGER",
     "Accident",
     "AxisOrigin",
     "Binds",

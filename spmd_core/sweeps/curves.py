@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from spmd_core.base import mesh_text, sums_by_key
-from spmd_core.facts import MAY_TAKE_LONGER, Estimate, Prediction, StoredFact
+from spmd_core.facts import LONGER, Estimate, Prediction, StoredFact
 from spmd_core.plan import Plan
 from spmd_core.results import StrategyResult, safe_cell
 from spmd_core.sweeps.sweep import SweepPoint
@@ -162,7 +162,7 @@ def numbers_of(prediction: Prediction) -> Numbers:
         prediction.chip_seconds,
         prediction.shares_by_axis,
         fit,
-        next((each for each in prediction.facts or () if each.kind == MAY_TAKE_LONGER), None),
+        next((each for each in prediction.facts or () if each.kind in LONGER), None),
     )
 
 

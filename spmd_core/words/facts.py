@@ -105,6 +105,8 @@ _SENTENCES = {
     "one-hot routes that grow with the sequence: kernels that sort tokens need none",
     "may take longer": "plans that {what} may compile to {times:.2g} times their estimate: compile "
     "this one",
+    "took longer": "each of {count} published steps on such chips took {least:.3g} to {most:.3g} times its "
+    "estimate",
 }
 _IMPOSSIBLE = (
     "no MFU is given, since its FLOPs are {share:.1%} of what the chips can do in this time: FLOPs or "

@@ -405,7 +405,7 @@ def tokens_text(tokens: float) -> str:
 
 RANGE = "80% range"
 # `bench.published_steps`: how many are in the range of their instant estimate, of how many
-HELD, PUBLISHED = 50, 60
+HELD, PUBLISHED = 50, 58
 RANGES_WORDS = (
     f"Ranges are meant for 4 of 5 steps: those of instant estimates hold {HELD} of {PUBLISHED} "
     "published steps."

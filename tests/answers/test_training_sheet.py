@@ -102,6 +102,17 @@ def test_kinds_on_other_numbers_of_chips_and_refused_kinds_are_named_below_the_t
     assert "form no slice" not in tried_words(asked(chips=256))
 
 
+@pytest.mark.parametrize("kinds", [("tpu7x", "b200"), ("tpu7x", "v5p")])
+def test_kinds_whose_published_steps_took_longer_are_not_even_with_others(kinds):
+    answer = train(TrainingQuestion(FORM, 1e12, 512, kinds, chips=256))
+    words = range_words((chip_title(row.kind), row.step) for row in answer.rows)
+    is_of_b200 = "b200" in kinds
+    assert ("cannot tell which of" in training_headline(answer)) is is_of_b200
+    assert ("Far ends of B200: each of 2 published steps" in words) is is_of_b200
+    marks = [cell.text for cell in training_table(answer).column("Verdict")]
+    assert not is_of_b200 or all(each.startswith("cannot tell") for each in marks)
+
+
 @pytest.mark.parametrize("given", [{"chips": 256}, {"days": 30.0}])
 def test_which_numbers_of_chips_are_tried_is_named_where_some_are(given):
     assert ("Numbers of chips: powers of two" in tried_words(asked(**given))) is ("days" in given)

@@ -66,6 +66,9 @@ RING_OFF = 0.15  # of a step with rings, either way: what they were off by there
 # at random: names offloaded where parameters are sharded over slices (1), and so wide a `tensor` (3)
 SLICES_ABOVE, TENSOR_ABOVE, WIDE_TENSOR = 4.0, 0.85, 32
 SHARDED_ABOVE = 0.3  # by 28 % on v5p, 17 on v6e, within 9 % on v5e: gathers pass in rings there
+# times their estimate that published steps took on chips of which all took longer than their interval:
+# how many, least, most; `bench.published_steps`, both in 8 bits
+TOOK_LONGER_ON = {"b200": (2, 1.23, 1.25)}
 MOSTLY = 0.5  # of a step in attention, from which on its kernel is named
 WITHOUT_COMPILING = 0.05  # of the step, either way: what the compiler would have shown; a guess
 SPARSE_CORES = ("v5p", "tpu7x")  # generations whose flags leave collectives to these

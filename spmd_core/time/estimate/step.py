@@ -10,6 +10,7 @@ from spmd_core.base import sums_by_key
 from spmd_core.facts import (
     MAY_TAKE_LONGER,
     RINGS,
+    TOOK_LONGER,
     Binds,
     Bounds,
     Collective,
@@ -42,6 +43,7 @@ from spmd_core.time.estimate.constants import (
     SLICES_ABOVE,
     SMALL_OFF,
     TENSOR_ABOVE,
+    TOOK_LONGER_ON,
     WIDE_TENSOR,
     WITHOUT_COMPILING,
 )
@@ -104,7 +106,9 @@ class StepParts:
         return Estimate(
             low=low,
             estimate=seconds,
-            high=max(high, (1 + _above(shapes, offloaded)[0]) * seconds),
+            high=max(
+                high, (1 + _above(shapes, offloaded)[0]) * seconds, _took_longer(shapes) * seconds
+            ),
         )
 
     @cached_property
@@ -162,6 +166,10 @@ def _facts(shapes: Shapes, memory: MemoryEstimate, attention: float) -> tuple[St
     above, what = _above(shapes, memory.host)
     if above:
         facts.append(StoredFact(kind=MAY_TAKE_LONGER, values={"what": what, "times": 1 + above}))
+    if published := TOOK_LONGER_ON.get(shapes.chip.generation):
+        count, least, most = published
+        values = {"count": count, "least": least, "most": most}
+        facts.append(StoredFact(kind=TOOK_LONGER, values=values))
     return tuple(facts)
 
 
@@ -208,6 +216,11 @@ def _above(shapes: Shapes, offloaded: int) -> tuple[float, str]:
     if shapes.plan.shard_optimizer_over_data:
         return SHARDED_ABOVE, "shard the optimizer over data"
     return 0.0, ""
+
+
+def _took_longer(shapes: Shapes) -> float:
+    """Times its estimate that a published step on such chips took at most, where all took longer."""
+    return TOOK_LONGER_ON.get(shapes.chip.generation, (0, 1.0, 1.0))[2]
 
 
 @lru_cache(maxsize=64)

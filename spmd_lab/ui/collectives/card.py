@@ -204,12 +204,12 @@ def _times_words(low: float, high: float) -> str:
 
 
 def _published_on(kind: str) -> str:
-    """Returns which published runs a range of a kind is of, and their sizes."""
+    """Returns which published runs a range of a kind is of, and the size of a single one."""
     runs = [each for each in PUBLISHED if each.kind == kind]
     chips = dict.fromkeys(get_topology(each.target).chip.generation for each in runs)
     sizes = sorted(size for each in runs for size, _ in each.rates)
-    ends = dict.fromkeys(bytes_text(size) for size in (sizes[0], sizes[-1]))
-    return f"a published run on {listed([*chips])} of {' to '.join(ends)}"
+    run = f"a published run on {listed([*chips])}"
+    return f"{run} of {bytes_text(sizes[0])}" if sizes[0] == sizes[-1] else f"{run}, at such sizes"
 
 
 def _sure(badges: DeltaGenerator, topology: Topology, kind: str) -> None:

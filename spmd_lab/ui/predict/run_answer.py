@@ -30,7 +30,7 @@ from spmd_core.answers import (
 )
 from spmd_core.base import RequestError, between, bytes_text, mesh_text, seconds_text, three_digits
 from spmd_core.experiment import experiment_of
-from spmd_core.facts import MAY_TAKE_LONGER, Prediction
+from spmd_core.facts import LONGER, Prediction
 from spmd_core.plan import Plan
 from spmd_core.reports import Document, Paragraph, html_text
 from spmd_core.search import link, question_for, read_prices
@@ -66,7 +66,7 @@ from spmd_lab.ui.tables import table_frame
 
 ESTIMATE, COMPILED = "Estimate", "Compiled"
 _DOUBTS = (
-    MAY_TAKE_LONGER,
+    *LONGER,
     "mostly attention",
     "routed by matmuls",
 )  # facts of an estimate that its figures do not show

@@ -63,6 +63,7 @@ _PROMPTS = "prompts beside it"
 _SEEN = 0.005  # of a step: a shorter part is not named
 _MOST_WAITING = 3  # named of those whose requests wait
 _MOST_ANSWERED = 4  # numbers of requests at once whose own answers are looked at
+_OFFERED = 1.02  # of the tokens of an offer: what twice the chips have to make more
 _BEATS = 1.01  # of the tokens of a row: more than an even point
 
 
@@ -304,8 +305,8 @@ def better_point(
     answered: Callable[[ServingQuestion], ServingAnswer] = serve,
 ) -> CurvePoint | None:
     """Returns the number of requests at once whose own answer has most tokens per chip of those that
-    beat the lead: within the limits, or without limits for users as fast; of a lead that misses the
-    limits, of those that keep them. Else the point with most of the curves that do; None where none
+    beat the lead, the fewest chips where several have as many: within the limits, or without limits for
+    users as fast; of a lead that misses the limits, of those that keep them. Else the point with most of the curves that do; None where none
     does.
     """
     question, lead = answer.question, answer.lead
@@ -327,7 +328,10 @@ def better_point(
         with suppress(RequestError):  # more than is simulated
             row = answered(replace(question, load=load)).lead
             better += [CurvePoint(at_once, row)] if row and beats(row) else []
-    return max(better or ahead, key=lambda point: point.row.per_chip, default=None)
+    points = better or ahead
+    most = max((point.row.per_chip for point in points), default=0.0)
+    alike = [point for point in points if _OFFERED * point.row.per_chip >= most]
+    return min(alike, key=lambda point: (point.row.chips, -point.row.per_chip), default=None)
 
 
 def beaten_words(
@@ -350,7 +354,8 @@ def beaten_words(
         return f"With {most.concurrency:,} at once, {_on(most.row)} {keeps}: {takes}."
     if most is None:
         how = "within the limits" if limit or answer.question.ttft_s else "in both"
-        return f"Nothing on these curves beats {_on(lead)} {how}."
+        of = "Of those that run all, nothing" if waiting_rival(answer) else "Nothing"
+        return f"{of} on these curves beats {_on(lead)} {how}."
     is_even = _is_even(lead, most.row, answer.question.load)
     ratio, faster = most.row.per_chip / lead.per_chip, most.row.speed / lead.speed - 1
     more = f"{ratio - 1:.0%} more" if ratio < 2 else f"{ratio:.2g} times the"
@@ -719,7 +724,15 @@ def engine_words(answer: ServingAnswer) -> str:
     if lead is None or lead.served is None or not (step := lead.compiled):
         return ""
     times = f"{step.seconds / step.estimate:.2f}"
-    return f"Compiled, its program takes {times} times its estimate, and so do the times above."
+    return f"Compiled, a decode step takes {times} times its estimate; the time per token has it."
+
+
+def compiled_table(answer: ServingAnswer) -> Table | None:
+    """Returns the compiled decode steps beside their estimates, the best row first; None of none."""
+    rows = [_Marked("", row) for row in answer.rows if row.compiled and row.compiled.fits]
+    names = ("On", "Mesh", "Program's step", "Its estimate")
+    columns = tuple(each for each in _ROWS.columns if each.title in names)
+    return Sheet(columns).table(rows, "screen") if rows else None
 
 
 def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:

@@ -377,3 +377,14 @@ def test_where_no_point_keeps_the_limits_the_nearest_of_any_load_is_named():
     assert words.endswith(
         f"{served_mesh(point.row)}, {seconds_text(point.row.served.tpot_s)}/token."
     )
+
+
+@pytest.mark.parametrize("times", [0.99, 1.0, 1.01])
+def test_of_loads_that_make_as_many_tokens_the_one_of_fewest_chips_is_offered(times):
+    """A compiled step that is a little slower moves no offer to twice the chips."""
+    known = answer_to(chips="v6e:..16", concurrency="64")
+    seconds = known.best.served.step.seconds
+    step = CompiledDecode(times * seconds, seconds, 1, True)
+    answer = with_compiled(known, {known.best.plan: step})
+    better = better_point(answer, serving_curves(answer))
+    assert better.row.chips == 8 and better.row.per_chip > answer.best.per_chip

@@ -284,14 +284,19 @@ def _is_less(one: Experiment, result: Box, nbytes: int) -> bool:
 
 def _share(one: Experiment, result: Box, nbytes: int) -> tuple[float, float]:
     """Which part of a result's width and height a partial sum of so many bytes has; all of it where
-    none fits: it may be of another array.
+    none fits: it may be of another array. A dim that is not sharded is added up without a collective,
+    and CPUs add narrow elements as wider ones.
     """
     held = result.held
-    summed = nbytes / held.array_bytes(dtype_of(one, result.array.name))
+    size = held.array_bytes(dtype_of(one, result.array.name))
     sizes = ((1, 1), (1, 1), *zip(held.shape, held.parts, strict=True))[-2:]
-    down, across = ((1.0, 1 / parts, 1 / size) for size, parts in sizes)
-    every = product(across, down)
-    return next((each for each in every if isclose(prod(each), summed, rel_tol=1e-3)), (1.0, 1.0))
+    down, across = ((1.0, 1 / parts, 1 / length if parts > 1 else 1.0) for length, parts in sizes)
+    every = [*product(across, down)]
+    for summed in (nbytes / size, nbytes / size / 2):
+        for each in every:
+            if isclose(prod(each), summed, rel_tol=1e-3):
+                return each
+    return 1.0, 1.0
 
 
 def arrow(

@@ -15,6 +15,7 @@ from spmd_core.answers import (
     beside_words,
     chosen_for,
     compiled_steps,
+    compiled_table,
     copies_figure,
     copies_words,
     engine_words,
@@ -186,6 +187,8 @@ def _compiled(answer: ServingAnswer) -> ServingAnswer:
     failed = (f"{step.label}: {each.words}" for step, each in both if each.words)
     if lines := [each for each in (engine_words(answer), *failed) if each]:
         _points_of(lines)
+    if known := compiled_table(answer):
+        run_answer.draw_filled(known)
     return answer
 
 
@@ -378,4 +381,5 @@ def _sizes(load: ServingLoad) -> tuple[object, ...]:
 
 
 def _points_of(sentences: Iterable[str]) -> None:
-    st.markdown("\n".join(f"- {plain(each)}" for each in sentences))
+    lines = [plain(each) for each in sentences]
+    st.markdown("\n".join(f"- {each}" for each in lines) if len(lines) > 1 else lines[0])

@@ -97,6 +97,22 @@ def test_devices_along_an_axis_that_shards_nothing_have_one_partial_sum(mesh, sh
     assert fills[: len(sums)] == fills[2 * len(sums) : 3 * len(sums)], "as the shards they are of"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("mesh", [{"x": 8}, {"x": 4, "y": 2}])
+def test_a_sum_over_rows_is_flat_whatever_its_bytes(dtype, mesh):
+    """CPUs add bfloat16 as float32: as many bytes as a quarter of a column's would have."""
+    given = {"workload": "normalize", "target": "cpu:8", "dims": {"rows": 8192, "cols": 1024}}
+    more = {"mesh": mesh, "sharding": {"rows": "x"}, "dtype": dtype}
+    drawn = glimpse.svg(parse_experiment(given | more), "all-reduce over x", "", True, 4096)
+    paths = [
+        each.get("d", "")
+        for each in ElementTree.fromstring(drawn).iter()
+        if each.get("fill") == "#a9b4c2"
+    ]
+    ((wide, high),) = [map(int, re.findall(r"h(\d+)v(\d+)", path)[0]) for path in paths]
+    assert wide > 1.5 * high
+
+
 def test_the_result_stands_right_of_the_arrow_and_nothing_beyond_the_picture():
     drawn = ElementTree.fromstring(
         glimpse.svg(parse_experiment(LAYER), *glimpse.words(rows([SUM])[0]))

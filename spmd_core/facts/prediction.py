@@ -172,6 +172,15 @@ class Prediction(Frozen):
         is_open = self.before_compiling.get("high", 0) > self.memory_bytes.capacity
         return "may not fit" if is_open and not self.compiled else "fits"
 
+    def on_one_of(self, chips: int) -> "Prediction":
+        """Returns the same of a program that takes one of so many chips: its rates are of that one."""
+        rates = ("mfu", "mfu_causal", "tflops_per_chip", "tokens_per_s_per_chip")
+        known = {name: getattr(self, name) for name in rates}
+        update = {name: chips * each for name, each in known.items() if each is not None}
+        if self.chip_seconds is not None:
+            update["chip_seconds"] = self.chip_seconds / chips
+        return self.model_copy(update=update)
+
     @property
     def without_time(self) -> "Prediction":
         """The prediction of a program that does not fit: its memory alone."""

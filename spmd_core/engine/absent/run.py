@@ -191,6 +191,8 @@ def _predict(
         prediction = of_experiment(
             experiment, answer, lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))})
         )
+        if STRATEGIES[strategy].is_single_device:
+            prediction = prediction.on_one_of(get_topology(experiment.place).chips)
     except Exception as error:  # of tracing, the compiler, the reading: it is the strategy's result
         failure = failure_of(error)
         if not isinstance(error, LabError):

@@ -109,6 +109,9 @@ def test_every_strategy_is_compiled_and_priced_and_nothing_is_executed(lab):
         "layer_auto.py:"
     )
     assert single.collectives == () and single.prediction.binds in ("compute", "memory")
+    for each, chips in ((auto, 4), (single, 1)):
+        paid = chips * each.prediction.predicted_s.estimate
+        assert each.prediction.chip_seconds == pytest.approx(paid), "of the chips that it takes"
     assert auto.memory_bytes.argument < single.memory_bytes.argument
     for name in ("vmap", "pmap(vmap)"):
         assert result.strategies[name].error.kind == "inexpressible"

@@ -195,7 +195,8 @@ def results_beside(program: Program, donated: Collection[str] = ()) -> Iterator[
         elif path in arguments and each.leaf.is_update and each.bytes_per_device is not None:
             of = arguments[path]
             is_reused = of.leaf.is_donated or path.partition("/")[0] in donated
-            if not is_reused or of.spec not in (None, each.spec):  # a buffer keeps its sharding
+            is_moved = of.spec is not None and of.divided != each.divided
+            if not is_reused or is_moved:  # a buffer keeps its sharding
                 yield replace(each, leaf=each.leaf.model_copy(update={"path": path}))
 
 

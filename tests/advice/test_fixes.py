@@ -242,3 +242,25 @@ def test_fixes_of_replicated_state_give_back_what_both_give_back_together():
     assert held_bytes(program, {}, donated=()) == 2 * (each_bytes + each_bytes // 8)
     assert one == other == each_bytes + 2 * each_bytes // 8
     assert both == 2 * each_bytes // 8
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("leaves_as", [((), ("model",)), ((), ())])
+def test_a_donated_buffer_is_reused_where_the_result_is_sharded_alike_on_the_mesh(size, leaves_as):
+    """An axis of size 1 shards nothing, whether the result's spec has it or not."""
+    argument = Leaf(path="mom/up", sizes=("64", "2048"), dtype="float32", spec=((), ("model",)))
+    output = argument.model_copy(
+        update={"path": "0/up", "replaces": "mom/up", "is_update": True, "spec": leaves_as}
+    )
+    mesh = (("data", 8 // size), ("model", size))
+    described = Described(
+        program="", name="", function="f", platforms=("tpu",), mesh=mesh, devices=8, bytes=0,
+        arguments=(argument,), outputs=(output,),
+    )  # fmt: skip
+    program = Program(described, mesh)
+    each = 64 * 2048 * 4 // size
+    (leaving,) = (of.bytes_per_device for of in program.kept_outputs())
+    is_reused = leaving == each
+    assert is_reused is (size == 1 or leaves_as == argument.spec)
+    held = held_bytes(program, {}, donated=["mom"])
+    assert held == (each if is_reused else each + leaving)

@@ -92,7 +92,7 @@ if details:
 constrain.draw(program)
 arrays.tables(wrong.program)
 if not refusal and not misfit:
-    better.draw(experiment)
+    better.draw(experiment, result.own(wrong, experiment))
     gate.draw(experiment, result.of_file(before), [*wrong.fixes.listed])
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)

@@ -35,7 +35,7 @@ from spmd_core.advice.nearest import (
     predict_command,
 )
 from spmd_core.advice.opened import opened
-from spmd_core.advice.options import Option, conclusion, options, removal_lead
+from spmd_core.advice.options import Option, best_of, conclusion, options, removal_lead
 from spmd_core.advice.programs import (
     all_findings,
     compiled_beside,
@@ -73,6 +73,7 @@ __all__ = [
     "all_findings",
     "answers_of",
     "arguments",
+    "best_of",
     "by_cost",
     "change_words",
     "changes",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spmd_core.advice.remedies import change_words, first_words, removal_words, times_words
-from spmd_core.base import by_key, capital, numbered
+from spmd_core.base import by_key, capital, numbered, seconds_like
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Change, Predicted, Ratio, Remedy, Removal, TriedChange
 from spmd_core.words import factor_text, headline_ratio
@@ -63,6 +63,21 @@ def removal_lead(removal: Removal) -> str:
     return _TAKES.split(removal_words(removal), maxsplit=1)[0]
 
 
+def best_of(removal: Removal) -> Sequence[Change]:
+    """Returns the change that is offered: the remedy, else the best of those that may be faster, where
+    it is predicted to be; () where that is none.
+    """
+    if isinstance(removal, Remedy):
+        return removal.changes
+    if removal.best is None or removal.experiment is None:
+        return ()
+    best, was_s = removal.tried[removal.best], removal.seconds
+    if removal.measured_s or best.seconds is None or was_s is None:
+        return best.changes if removal.measured_s else ()
+    text = seconds_like(was_s, best.seconds)
+    return best.changes if best.seconds < was_s and text(best.seconds) != text(was_s) else ()
+
+
 def options(removal: Removal, base: Experiment) -> tuple[Option, ...]:
     """Returns the program as it was, then each change that was tried by its predicted time, those that
     keep the collective last. `base`: what was changed, with the one strategy of the collective.
@@ -99,9 +114,12 @@ def _changes(
         if timed and ratio and each.changes == chosen:
             judged = timed_words(timed, ratio)
             yield Option(capital(words(each)), each.seconds, timed.after, judged)
-        elif each.removes:
-            slower = each.seconds is not None and each.seconds > before_s
-            judged = _SLOWER if slower else "not measured" * (not base.place.is_absent)
+        elif each.removes or (each.changes == chosen and each.removes is not None):
+            judged = "not measured" * (not base.place.is_absent)
+            if not each.removes:
+                judged = f"{_STAYS}, {judged}".removesuffix(", ")
+            if each.seconds is not None and each.seconds > before_s:
+                judged = _SLOWER
             yield Option(capital(words(each)), each.seconds, verdict=judged)
     others = [each for each in tried if not each.removes and each.changes != chosen]
     outcomes = by_key((_FAILS if each.removes is None else _STAYS, words(each)) for each in others)

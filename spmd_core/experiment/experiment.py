@@ -337,6 +337,14 @@ class Experiment(Frozen):
         canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
+    def is_alike(self, other: "Experiment") -> bool:
+        """Returns True if this is another or differs from it in the order of specs alone, which changes
+        no array's.
+        """
+        if self == other:
+            return True
+        return self.id == other.id and self._exported_specs == other._exported_specs
+
     def vary(self, **changes: Any) -> "Experiment":
         """A copy with fields of the JSON form replaced, validated anew; RequestError where the
         change is refused.

@@ -79,7 +79,7 @@ def follow(
         )
         cards.stored(experiment)
         return None
-    if status.experiment != experiment:
+    if not status.experiment.is_alike(experiment):
         _of_other_fields(status)
         return None
     if not status.is_over:

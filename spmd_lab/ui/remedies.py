@@ -16,6 +16,7 @@ from spmd_core.advice import (
     Answered,
     Option,
     answers_of,
+    best_of,
     conclusion,
     doing_words,
     options,
@@ -25,7 +26,7 @@ from spmd_core.advice import (
 )
 from spmd_core.base import capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
-from spmd_core.facts import Nothing, Remedy, Removal
+from spmd_core.facts import Change, Nothing, Remedy, Removal
 from spmd_core.results import Result, compare_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed, title, titles
@@ -51,7 +52,8 @@ _ALONE_WINS = ("slower", "too small")  # verdicts on sharding
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
 _IN_WORDS = 2  # options, the program as it was and one change: the conclusion has both
 HEADING = "What would remove the collectives"
-Use = Callable[[Experiment], None]  # shows the screen a change that is pressed
+# draws the button that shows the screen a change: its number, what changes, and the program with it
+Use = Callable[[int, Sequence[Change], Experiment], None]
 
 
 def draw(
@@ -61,7 +63,7 @@ def draw(
     has_best_above: bool = False,
 ) -> None:
     """The answers for these strategies (None: all), or the button that requests them; nothing
-    where nothing communicates. `use`: shows a change that is pressed, else links open it;
+    where nothing communicates. `use`: draws the button of a change, else links open it;
     `has_best_above`: the button of the best is above.
     """
     shown = offered(result, names)
@@ -250,7 +252,7 @@ def _answers(
     is_alone = len(names) == 1
     for at, each in enumerate(helps):
         is_above = has_best_above and each is answers[0] and isinstance(each.removal, Remedy)
-        shows = _above if is_above else use and partial(_use, use, at)
+        shows = _above if is_above else use and partial(use, at)
         _answer(result, each, is_alone, is_open, shows)
     if others:
         label = coded(
@@ -271,7 +273,11 @@ def _named(each: Answered, is_alone: bool) -> str:
 
 
 def _answer(
-    result: Result, each: Answered, is_alone: bool, is_open: bool, use: Use | None = None
+    result: Result,
+    each: Answered,
+    is_alone: bool,
+    is_open: bool,
+    use: Callable[[Sequence[Change], Experiment], None] | None = None,
 ) -> None:
     removal, name = each.removal, each.strategies[0]
     of = "" if is_alone else f" · {plain(titles(each.strategies))}"
@@ -281,7 +287,9 @@ def _answer(
     if not tried:  # of an older version
         words, others = removal_parts(removal)
     st.subheader(coded(as_sentence(words)), anchor=False)
-    if len(tried) > _IN_WORDS or any(option.measured_s for option in tried):
+    best = best_of(removal)
+    is_offered = use is not None and bool(best) and not isinstance(removal, Remedy)
+    if is_offered or len(tried) > _IN_WORDS or any(option.measured_s for option in tried):
         draw_table(options_table(result, name, tried), named=coded)
     if others:
         st.caption(coded(as_sentence(others)))
@@ -292,7 +300,8 @@ def _answer(
         st.caption(coded(changed))
     with st.container(horizontal=True):
         if use:
-            use(removal.experiment)
+            if best:
+                use(best, removal.experiment)
         else:
             _links(result, removal, removal.experiment)
 
@@ -305,13 +314,7 @@ def concluded(result: Result, removal: Removal) -> str:
     return f"{words}; one device is faster"
 
 
-def _use(use: Use, at: int, changed: Experiment) -> None:
-    """Draws the button that shows a change on the screen that it is of."""
-    if st.button("Use this change", key=f"remedy:{at}", icon=":material/build:"):
-        use(changed)
-
-
-def _above(_: Experiment) -> None:
+def _above(*_: object) -> None:
     st.caption(":material/arrow_upward: Above")
 
 

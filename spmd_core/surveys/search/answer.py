@@ -26,6 +26,7 @@ from spmd_core.search import (
     price_per_billion,
     score,
 )
+from spmd_core.surveys.search.beside import Own, as_exported, gain_words
 from spmd_core.surveys.search.candidates import (
     STAGES,
     called_words,
@@ -523,11 +524,15 @@ def ranked_words(answer: Answer) -> str:
     return f"{numbered(count, 'candidate')} in {rows}: `Every candidate` lists them all."
 
 
-def best_words(answer: Answer, winner: Candidate) -> str:
+def best_words(answer: Answer, winner: Candidate, own: Own | None = None) -> str:
     """Returns the first candidate in a sentence, without its figures: best so far where something
-    could still win; of a program with how many others it is about even.
+    could still win; of a program what it gains. `own`: the program as it is, by default as exported.
     """
     known = answer.counts[winner.stage]
+    if winner.experiment.exported and answer.question.minimize == "time":
+        own = own or as_exported(answer)
+        if own and (gain := gain_words(answer, winner, own)):
+            return gain
     if winner.experiment.exported and answer.rivals:
         others = numbered(len(answer.rivals), "other")
         return (
@@ -539,20 +544,22 @@ def best_words(answer: Answer, winner: Candidate) -> str:
     return f"Best{' so far' * bool(is_open)}: {lead_name(winner)}."
 
 
-def held_words(answer: Answer) -> str:
-    """Returns what a device holds with the mesh and specs of a program's best, beside those as
-    exported, and which weights it holds replicated; "" of other questions.
+def held_words(answer: Answer, own: Own | None = None) -> str:
+    """Returns what a device holds with the mesh and specs of a program's best, beside those of the
+    program as it is or as exported, and which weights it holds replicated; "" of other questions.
     """
     winner = answer.winner
     program = program_of(winner.experiment) if winner else None
     if program is None:
         return ""
-    standard = (each.candidate for each in answer.standards if each.title == AS_EXPORTED)
-    own = next((program_of(each.experiment) for each in standard if each), None)
+    own = own or as_exported(answer)
+    mine = program_of(own.experiment) if own else None
     now = held_bytes(program, {}, donated=())
-    held = bytes_change(held_bytes(own, {}, donated=()), now) if own else bytes_text(now)
-    same = ", the same as exported" * (own is not None and own != program)
-    of = ", as exported → now" if "→" in held else same
+    held = bytes_change(held_bytes(mine, {}, donated=()), now) if mine else bytes_text(now)
+    of = ""
+    if own:
+        same = ", the same as exported" if own.called == AS_EXPORTED else ", the same as it is"
+        of = f", {own.called} → found" if "→" in held else same * (mine != program)
     return f"Held on each device: {held}{of}. {replicated_words(program, of_some=True)}".strip()
 
 

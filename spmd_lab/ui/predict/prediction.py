@@ -56,7 +56,7 @@ def result_of(status: RunStatus | None, experiment: Experiment) -> Result | None
     """The result of a run that is over and of this experiment; None where it was ended before there
     was anything to show.
     """
-    if status is None or not status.is_over or status.experiment != experiment:
+    if status is None or not status.is_over or not status.experiment.is_alike(experiment):
         return None
     result = lab().result(status.run)
     if result and any(each.prediction or each.error for each in result.strategies.values()):

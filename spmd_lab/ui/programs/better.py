@@ -6,9 +6,10 @@ import streamlit as st
 
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Estimate
 from spmd_core.runs import RunStatus
-from spmd_core.search import ArrayQuestion, read_array_question
-from spmd_core.surveys.search import best_words
+from spmd_core.search import ArrayQuestion, Candidate, read_array_question
+from spmd_core.surveys.search import Own, best_words, dropped_words, is_ahead
 from spmd_core.trials import Search, searches as running
 from spmd_lab.ui import cards, live, shell, state
 from spmd_lab.ui.lab import lab
@@ -86,16 +87,40 @@ def follow(experiment: Experiment, run: str | None, was_at_work: bool) -> RunSta
     return live.follow("programs", experiment, run, was_at_work)
 
 
-def told(experiment: Experiment) -> None:
-    """Draws in the card that a search is at work, or its answer: its panel is further down."""
+def own(experiment: Experiment, seconds: Estimate | None, memory_bytes: int | None) -> Own | None:
+    """Returns what a program takes as it is, which a search's best is set beside; None where its time
+    is not known. `memory_bytes`: the peak of a device.
+    """
+    if seconds is None:
+        return None
+    span = seconds.low, seconds.high
+    return Own("as it is", experiment, seconds.estimate, span, memory_bytes)
+
+
+def ahead(mine: Own | None) -> Candidate | None:
+    """Returns the best of a search that is over, where it is faster than the program as it is; None
+    of one that is only estimated.
+    """
+    if mine is None or not (search := _search(mine.experiment)) or not search.is_over:
+        return None
+    winner = search.answer.winner
+    is_known = winner is not None and winner.stage != "estimated"
+    return winner if winner and is_known and is_ahead(mine, winner) else None
+
+
+def told(experiment: Experiment, mine: Own | None) -> None:
+    """Draws in the card that a search is at work, or its answer: its panel is further down. `mine`:
+    what the program takes as it is.
+    """
     if (search := _search(experiment)) is None:
         return
     winner = search.answer.winner
     if _is_at_work(search):
         words = f"Searching meshes and specs for at most {BUDGET_S:g} s, below."
-    elif winner and winner.experiment != experiment:
-        found = best_words(search.answer, winner).removesuffix(".")
-        words = f"Searched meshes and specs, below. {found}."
+    elif winner and not winner.experiment.is_alike(experiment):
+        found = best_words(search.answer, winner, mine)
+        dropped = dropped_words(mine, winner) if mine and is_ahead(mine, winner) else ""
+        words = f"Searched meshes and specs, below. {found} {dropped}".strip()
     else:
         return
     st.caption(plain(words), width="stretch")
@@ -113,22 +138,24 @@ def _costs(experiment: Experiment) -> str:
     )
 
 
-def draw(experiment: Experiment) -> None:
-    """The search of this program on this target: its answer, its progress, or the button."""
+def draw(experiment: Experiment, mine: Own | None) -> None:
+    """The search of this program on this target: its answer, its progress, or the button. `mine`: what
+    the program takes as it is.
+    """
     question = _question(experiment)
     search = running.find(lab(), question)
     is_here = state.aside("programs", _BEGUN) == question.id
     is_open = search is not None and (is_here or _is_at_work(search))
     with st.expander(TITLE, expanded=is_open, icon=":material/travel_explore:"):
         if search and not search.is_over:
-            answer.watch(search)
+            answer.watch(search, mine)
             return
         if search is None:
             st.caption(plain(_costs(experiment)))
         elif search.problem:
             shell.refusal(search.problem_words)
         if search and search.answer.winner:  # its card has the button that goes on
-            is_pressed = answer.headline(search.answer)
+            is_pressed = answer.headline(search.answer, own=mine)
         else:
             label = "Keep searching" if search else LABEL
             is_pressed = st.button(label, icon=":material/travel_explore:", key="better_mesh")

@@ -1,12 +1,14 @@
 """What a compiled program takes beside what it took as it was opened; what limits it, and what to try next."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from spmd_core.advice import effect_words, limit_of
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
 from spmd_core.base import capital
 from spmd_core.experiment import Experiment
-from spmd_core.facts import Remedy, sent_at_least
+from spmd_core.facts import Change, Remedy, sent_at_least
 from spmd_core.fields import axes_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.runs import Partitioned, RunStatus
@@ -69,18 +71,19 @@ def sure(result: Result, when: str) -> None:
         st.caption(plain(made))
 
 
-def next_steps(result: Result, experiment: Experiment) -> None:
+def next_steps(result: Result, experiment: Experiment, is_first: bool = True) -> None:
     """Draws what to try next with a program in which nothing is wrong: changes that would remove what
-    it waits for, else other meshes and specs.
+    it waits for, else other meshes and specs. `is_first`: no other button comes before them.
     """
     if remedy := remedies.best(result):
-        _use(result, remedy, is_first=True)
+        _use(result, remedy, is_first)
         better.offer(experiment, is_first=False)
         return
     if tried := remedies.none_of(result):
         st.caption(f":green[:material/check:] {plain(tried)}", width="content")
-    is_offered = _waits(result) and remedies.offer(result, "", is_first=True)
-    better.offer(experiment, is_first=not (is_offered or remedies.is_at_work(result)))
+    is_offered = _waits(result) and remedies.offer(result, "", is_first)
+    is_next = is_first and not (is_offered or remedies.is_at_work(result))
+    better.offer(experiment, is_first=is_next)
     next_step.draw(result, st.container(width="content"))
 
 
@@ -107,9 +110,7 @@ def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     (of,) = result.strategies.values()
     seconds = remedy.predicted_s
     now = of.prediction.predicted_s if of.prediction else None
-    specs = {each.name: tuple(map(axes_of, each.after)) for each in remedy.changes}
-    is_of_specs = all(each.field == "specs" for each in remedy.changes)
-    label = f"Use {fix.label(specs)}" if is_of_specs else "Use the best change"
+    label = _named(remedy.changes) or "Use the best change"
     kind = "primary" if is_first else "secondary"
     if st.button(label, type=kind, icon=":material/build:", key="remedy:best"):
         constrain.put(remedy.experiment)
@@ -119,12 +120,26 @@ def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     st.caption(coded(as_sentence(f"{saved}: {effect_words(remedy)}")), width="stretch")
 
 
+def _named(changes: Sequence[Change]) -> str:
+    """Returns the label of a button that gives specs; "" of other changes."""
+    if not changes or any(each.field != "specs" for each in changes):
+        return ""
+    return f"Use {fix.label({each.name: tuple(map(axes_of, each.after)) for each in changes})}"
+
+
+def _use_this(at: int, changes: Sequence[Change], changed: Experiment) -> None:
+    """Draws the button of one of several changes, which names it."""
+    label = _named(changes) or "Use this change"
+    if st.button(label, key=f"remedy:{at}", icon=":material/build:"):
+        constrain.put(changed)
+
+
 def changes(result: Result, has_best_above: bool) -> None:
     """Draws the changes that were tried, and how far they are. `has_best_above`: the card has the
     button of the best.
     """
     if remedies.is_begun(result):
-        remedies.draw(result, list(result.strategies), constrain.put, has_best_above)
+        remedies.draw(result, list(result.strategies), _use_this, has_best_above)
 
 
 def details(result: Result, status: RunStatus, is_open: bool) -> None:

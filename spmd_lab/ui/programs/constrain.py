@@ -68,7 +68,9 @@ def _compiles_soon() -> bool:
     listed again then without a press.
     """
     experiment, status = state.experiment("programs"), find(state.run("programs") or "")
-    if status is None or status.state != "succeeded" or status.experiment != experiment:
+    if status is None or status.state != "succeeded":
+        return False
+    if not status.experiment.is_alike(experiment):
         return False
     took_s = status.elapsed_s
     return experiment.place.is_absent and took_s is not None and took_s < RECOMPILE_S

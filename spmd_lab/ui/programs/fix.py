@@ -28,6 +28,7 @@ _WORSE = "worse_fix"  # aside: specs that were pressed and not used, with the co
 _WAITS = "waiting_fix"  # aside: specs that were pressed, for which experiment, and when
 _UNCHECKED = "unchecked_fix"  # aside: the id of the experiment with specs not compared, and why
 _FIRST = "first_fixes"  # aside: the program, and the findings that were its first
+_REFUSED = "refused_estimate"  # aside: the id of the experiment of which there is no estimate
 _PLACES = "places"  # aside: since which press findings have their places, and the findings
 _CHEAP_S = 15.0  # CPU seconds of a program as it is, below which every fix is compared unasked
 COMPARE = "Compare and use its fix"  # the label of what is not compared yet
@@ -87,6 +88,11 @@ class Fixes:
     def offered(self) -> Specs | None:
         """The specs that mend the card's finding."""
         return (dict(self.lead.specs) or None) if self.lead else None
+
+    @property
+    def is_pursued(self) -> bool:
+        """Returns True if the compiler compares specs of the card's finding without a press, or has."""
+        return self.offered is not None and (is_opened() or self.known is not None)
 
     @property
     def is_no_gain(self) -> bool:
@@ -392,21 +398,26 @@ def _made_of(before: Experiment, after: Experiment) -> str:
 
 def as_it_is(experiment: Experiment) -> WhatIf | None:
     """Returns what the compiler makes of the screen's program as it is; None until it has answered,
-    where it refuses, and of a link that is followed.
+    and where it refuses.
     """
-    if not is_opened():
+    if not is_estimable(experiment):
         return None
     try:
         return as_viewer(lab().as_it_is, experiment)
     except LabError:  # a compile reports it; it is not requested anew
-        state.set_aside("programs", constrain.OPENED, None)
+        state.set_aside("programs", _REFUSED, experiment.id)
         return None
+
+
+def is_estimable(experiment: Experiment) -> bool:
+    """Returns True unless the compiler refused to estimate the program as it is."""
+    return state.aside("programs", _REFUSED) != experiment.id
 
 
 @st.fragment(run_every=live.INTERVAL_S)
 def follow_estimate(experiment: Experiment) -> None:
     """Draws the screen again once the program as it is has its estimate, or is refused one."""
-    if as_it_is(experiment) or not is_opened():
+    if as_it_is(experiment) or not is_estimable(experiment):
         st.rerun()
 
 

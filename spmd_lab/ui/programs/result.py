@@ -3,6 +3,7 @@ as any other workload has.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -29,10 +30,13 @@ from spmd_core.advice import (
 from spmd_core.answers import PEAK, SENT, STEP, WORK, WORSE, Figure, WhatIf, small
 from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
 from spmd_core.experiment import Experiment
+from spmd_core.facts import Estimate
 from spmd_core.fields import Spec
 from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import Partitioned, RunStatus
+from spmd_core.search import Candidate
+from spmd_core.surveys.search import Own
 from spmd_core.terms import ago, listed as in_words
 from spmd_core.words import waiting, waits_at
 from spmd_core.workloads import Described, Program, matches
@@ -43,6 +47,7 @@ from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
 from spmd_lab.ui.programs import arrays, better, compiled, earlier, fix, outputs, peak, treemap
+from spmd_lab.ui.search import answer as search
 from spmd_lab.ui.shell import draw_figures, draw_table
 
 SHOWN_FINDINGS = 8
@@ -56,6 +61,7 @@ _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _CLAUSE = re.compile(
     r"(?:: |; |\. )"
 )  # ends what is wrong in a sentence: behind it what that costs
+_THREE = (PEAK, STEP, SENT)  # figures that the card has in every state
 NO_GAIN = "no faster, by the estimate"  # of a fix that saves neither time nor peak
 WAITS = "…"  # of a figure that is being computed
 _ALONE = "what a press changes: about, before it is compared"
@@ -132,6 +138,14 @@ class Wrong:
         return known.programs[0] if known else None
 
     @property
+    def takes(self) -> Estimate | None:
+        """The time of a step as the program is: as it was compiled, else as it is partitioned."""
+        if self.compiled:
+            predicted = self.compiled.prediction
+            return predicted.predicted_s if predicted else None
+        return self.now.predicted_s if self.now else None
+
+    @property
     def is_finished(self) -> bool:
         """Returns True if nothing is wrong with the compiled program, or it fits and arguments to
         donate are left, and what no spec is known to make faster; with others left that save little
@@ -166,7 +180,7 @@ class Wrong:
         if is_of_all or (self.compiled and not self.fixes.offered):
             return (PEAK, STEP, SENT, WORK)
         of_fix = {each.title for each in _of_fix(self, self.fixes.known, "")[0]}
-        return tuple(each for each in (STEP, SENT) if each not in of_fix)
+        return tuple(each for each in _THREE if each not in of_fix)
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -197,7 +211,7 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         earlier.keep(program, fixes.listed, all_findings(program))
     is_absent = experiment.place.is_absent
     change = fix.changed(before)
-    is_alone = not (own or change or fixes.offered)
+    is_alone = not (own or change or fixes.is_pursued)
     return Wrong(
         program=program,
         fixes=fixes,
@@ -278,7 +292,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
-        if any(each.value == WAITS for each in figures) and not wrong.fixes.offered:
+        if any(each.value == WAITS for each in figures) and not wrong.fixes.is_pursued:
             fix.follow_estimate(experiment)
         if _differ(held, peaks) and fixes.listed and not wrong.is_worse:
             _bars(held, peaks, capacity)
@@ -345,26 +359,28 @@ def _fits(wrong: Wrong) -> bool:
 
 
 def _kept(wrong: Wrong, room: str) -> list[Figure]:
-    """Returns the step time and the bytes sent as the program was opened, and as it is; of one that
-    was not changed all its figures.
+    """Returns peak, step time and bytes sent as the program was opened, and as it is; of one that was
+    not changed all its figures.
     """
     if wrong.is_worse or wrong.is_finished:
         return []
     if wrong.change is None and wrong.compiled and wrong.result:
         listed = compiled.figures(wrong.compiled, None, room)
-        return [each for each in listed if each.title in (STEP, SENT)]
+        return [each for each in listed if each.title in _THREE]
     if wrong.change is None:
         of = wrong.as_is.figures[:-1] if wrong.as_is else ()
         return [each._replace(more=each.more or room * (each.title == PEAK)) for each in of]
     of = wrong.change.figures
     if wrong.compiled:
         of = compiled.figures(wrong.compiled, wrong.change, "")
-    kept = {each.title: each for each in of if each.title in (STEP, SENT)}
+    opened = "as opened → now"
+    more = {each.title: room if each.title == PEAK else each.more for each in of}
     return [
         each._replace(
-            more=", ".join(filter(None, ("as opened → now" * ("→" in each.value), each.more)))
+            more=", ".join(filter(None, (opened * ("→" in each.value), more[each.title])))
         )
-        for each in kept.values()
+        for each in of
+        if each.title in _THREE
     ]
 
 
@@ -384,11 +400,18 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
         memory = wrong.compiled.memory_bytes
         figures = compiled.figures(wrong.compiled, wrong.change, room)
         return figures, [memory.peak if memory else None]
-    if wrong.fixes.offered and fix.is_opened():
+    if wrong.fixes.is_pursued:
         # the figure that its answer has first: attached devices have no step
         return [Figure(STEP if wrong.capacity else PEAK, WAITS, "being compared")], []
-    if not lead and not wrong.compiled and not wrong.now and fix.is_opened():
+    has_any = bool(wrong.compiled or wrong.now)
+    if (
+        not has_any
+        and (not lead or wrong.fixes.offered)
+        and fix.is_estimable(state.experiment("programs"))
+    ):
         return [Figure(STEP, WAITS, "being estimated")], []
+    if has_any and wrong.fixes.offered:
+        return [], [None, None]
     if not lead or lead.kind in COST_TIME or wrong.fixes.is_spent(lead):
         return [], [None, None]
     if peak_bytes := _peak(wrong):  # of which a donation gives about its bytes back
@@ -408,45 +431,85 @@ def _peak(wrong: Wrong) -> int | None:
     return next(filter(None, known), None)
 
 
+def own(wrong: Wrong, experiment: Experiment) -> Own | None:
+    """Returns what the program takes as it is, which a search's best is set beside."""
+    return better.own(experiment, wrong.takes, _peak(wrong))
+
+
+def _found(wrong: Wrong, mine: Own | None) -> Candidate | None:
+    """Returns the best of a search, where no other known change of the program is as fast."""
+    if wrong.is_worse or not _fits(wrong) or not (found := better.ahead(mine)):
+        return None
+    known = wrong.fixes.known
+    fixed = known.programs[1].predicted_s if known else None
+    remedy = remedies.best(wrong.result) if wrong.result else None
+    others = [fixed.estimate if fixed else None, remedy.predicted_s.after if remedy else None]
+    least = min(filter(None, others), default=math.inf)
+    return found if (found.seconds or math.inf) < least else None
+
+
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """Draws the one thing to press next, and the way back."""
-    lead, is_worse = wrong.fixes.lead, wrong.is_worse
+    is_worse, mine = wrong.is_worse, own(wrong, experiment)
+    found = None if fix.waits() else _found(wrong, mine)
     with st.container(horizontal=True, vertical_alignment="center"):
-        is_offered, waits = False, ""
-        if fix.waits():
-            is_offered = fix.offer(wrong.fixes, wrong.program)
-        elif lead and _has_next(wrong):
-            if lead.kind == "missing_donation":
-                _donate(wrong.fixes.listed, "first")
-            else:
-                is_offered = fix.offer(wrong.fixes, wrong.program, is_first=not is_worse)
-                fix.offer_alike(wrong.fixes)
-        has_first = is_offered and not wrong.fixes.is_no_gain
+        if found:
+            search.offer(found)
+        is_offered = _offer_fix(wrong, is_first=not (is_worse or found))
+        has_first = bool(found) or (is_offered and not wrong.fixes.is_no_gain)
+        waits = ""
         if not wrong.compiled:
             is_absent = experiment.place.is_absent
             label, place = ("Compile and predict", "run") if is_absent else ("Compile", "card")
             kind = "secondary" if has_first or is_worse else "primary"
             _ask(label, experiment, not can_compile or fix.waits(), place, kind=kind)
-        elif wrong.result and not is_worse and not fix.waits():
-            if wrong.is_finished:
-                compiled.next_steps(wrong.result, experiment)
-            elif is_offered or (lead and lead.kind != "missing_donation"):
-                waits = compiled.changes_beside(wrong.result, is_first=not has_first)
+        elif not is_worse and not fix.waits():
+            waits = _offer_changes(wrong, experiment, is_offered, is_first=not has_first)
         fix.undo(is_first=is_worse)
         if waits:
             st.caption(plain(waits), width="stretch")
-        better.told(experiment)
+        better.told(experiment, mine)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
 
 
+def _offer_fix(wrong: Wrong, is_first: bool) -> bool:
+    """Draws the button of the card's fix; False where that is none of a spec."""
+    fixes, program, lead = wrong.fixes, wrong.program, wrong.fixes.lead
+    if fix.waits():
+        return fix.offer(fixes, program)
+    if not lead or not _has_next(wrong):
+        return False
+    if lead.kind == "missing_donation":
+        _donate(fixes.listed, "first")
+        return False
+    is_offered = fix.offer(fixes, program, is_first)
+    fix.offer_alike(fixes)
+    return is_offered
+
+
+def _offer_changes(wrong: Wrong, experiment: Experiment, is_offered: bool, is_first: bool) -> str:
+    """Draws what would shorten a compiled step; returns what it waits for, for below the buttons."""
+    lead = wrong.fixes.lead
+    if not wrong.result:
+        return ""
+    if wrong.is_finished:
+        compiled.next_steps(wrong.result, experiment, is_first)
+    elif is_offered or (lead and lead.kind != "missing_donation"):
+        return compiled.changes_beside(wrong.result, is_first)
+    return ""
+
+
 def _has_next(wrong: Wrong) -> bool:
     """Returns True if the card has what mends its finding; after a change that is worse, of what is known
-    to save something.
+    to save something, and of a finished program what its headline has.
     """
-    if fix.waits() or wrong.is_finished:
-        return False
     fixes = wrong.fixes
+    if fix.waits():
+        return False
+    if wrong.is_finished:
+        is_donation = fixes.lead is not None and fixes.lead.kind == "missing_donation"
+        return is_donation and not _limit(wrong)
     return not wrong.is_worse or (fixes.known is not None and not fixes.is_no_gain)
 
 
@@ -563,7 +626,7 @@ def _is_note(each: StepFinding, wrong: Wrong) -> bool:
 
 def _limit(wrong: Wrong) -> str:
     """Returns what a compiled step waits for where that comes before what is wrong in its arguments:
-    half of it and more, where other than donations is left; "" else.
+    half of it and more, where other than donations and notes is left; "" else.
     """
     of, result = wrong.compiled, wrong.result
     if not (wrong.is_finished and of and result) or wrong.is_worse:
@@ -571,7 +634,8 @@ def _limit(wrong: Wrong) -> str:
     has_more = bool(wrong.fixes.listed or remedies.best(result))
     if not has_more or not of.prediction or not (share := waiting(of.prediction)):
         return ""
-    if share < _MOST and any(each.kind != "missing_donation" for each in wrong.fixes.listed):
+    specs = (each for each in wrong.fixes.listed if each.kind != "missing_donation")
+    if share < _MOST and not all(_is_note(each, wrong) for each in specs):
         return ""
     return capital("; ".join(filter(None, (limit_of(of), waits_at(of.prediction)))))
 
@@ -614,7 +678,9 @@ def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:
     if known := fixes.answers.get(fix.key(each)):
         values = {of.title: of.value for of in known.figures}
         if known.is_no_gain:
-            return NO_GAIN
+            sent = f"sent {values[SENT]}" if "→" in values.get(SENT, "") else ""
+            held = f"held: about −{bytes_text(saved)}" * (saved > 0)
+            return " · ".join(filter(None, (NO_GAIN, sent, held)))
         if is_time and "→" in values.get(STEP, ""):
             return f"step {values[STEP]}"
         if is_time and SENT in values:
@@ -794,7 +860,7 @@ def _compiled_of(status: RunStatus | None, experiment: Experiment) -> Result | N
     """The result of a run that compiled an experiment; None of another's, and where it did not get
     so far.
     """
-    if status is None or not status.is_over or status.experiment != experiment:
+    if status is None or not status.is_over or not status.experiment.is_alike(experiment):
         return None
     result = lab().result(status.run)
     own = result.strategies.get("auto") if result else None

@@ -18,12 +18,10 @@ from spmd_core.answers import (
 )
 from spmd_core.base import (
     between,
-    bytes_change,
     bytes_text,
     count_text,
     even_seconds,
-    in_one_unit,
-    seconds_text,
+    mesh_text,
     span_text,
 )
 from spmd_core.experiment import Experiment
@@ -31,7 +29,6 @@ from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows as collective_rows
 from spmd_core.script import script_text
 from spmd_core.search import (
-    AS_EXPORTED,
     SAME,
     Answer,
     AnyQuestion,
@@ -96,9 +93,9 @@ def is_next(question: AnyQuestion, search: Search | None) -> bool:
 
 
 @st.fragment(run_every=INTERVAL_S)
-def watch(search: Search) -> None:
+def watch(search: Search, own: words.Own | None = None) -> None:
     """Progress of a search, its answer so far, and a way to stop it; the screen is drawn again when
-    it is over.
+    it is over. `own`: of a program as it is.
     """
     if search.is_over:
         st.rerun()
@@ -131,7 +128,7 @@ def watch(search: Search) -> None:
     if answer.winner is None:  # nothing better is known yet
         look(search.question)
         return
-    headline(answer, when="So far")
+    headline(answer, when="So far", own=own)
     ranked(answer, is_counted=search.doing != "estimating")
 
 
@@ -141,22 +138,14 @@ def _best_of_each(answer: Answer) -> None:
         st.dataframe(sheet(_shown(best_table(answer), answer)), hide_index=True)
 
 
-def _as_exported(winner: Candidate, answer: Answer) -> Candidate | None:
-    """Returns the candidate with the mesh and specs of a program's file, known as well as the winner."""
-    if not winner.experiment.exported:
-        return None
-    own = (each.candidate for each in answer.standards if each.title == AS_EXPORTED)
-    return next((each for each in own if each and each.stage == winner.stage), None)
-
-
-def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
+def _figures(winner: Candidate, answer: Answer, own: words.Own | None = None) -> list[Figure]:
     goal, price = answer.question.minimize, dict(answer.question.price)
     of_steps, known = winner.step is not None, words.STAGES[winner.stage]
     span = span_text(winner.span[0], winner.span[1]) if winner.span else known
-    own = _as_exported(winner, answer)
+    own = own or words.as_exported(answer)
     took = even_seconds(winner.seconds)
-    if own and own.seconds and winner.seconds:
-        took, span = _beside_own(winner, own, span, bool(answer.rivals))
+    if own and (change := words.time_change(own, winner)):
+        took, span = change, f"{own.called} → found, {span}"
     time = Figure("Time of a step" if of_steps else "Time", took, span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
@@ -164,9 +153,9 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     if winner.host_bytes and winner.host_capacity_bytes:
         room += f", {predictions.host_words(winner.host_bytes, winner.host_capacity_bytes)}"
     holds = bytes_text(winner.memory_bytes)
-    if own and own.memory_bytes and winner.memory_bytes:
-        holds = bytes_change(own.memory_bytes, winner.memory_bytes)
-        room = "as exported → now" * ("→" in holds)
+    if own and (change := words.memory_change(own, winner)):
+        holds = change
+        room = f"{own.called} → found" * ("→" in holds)
     memory = Figure(
         "Memory per device",
         holds,
@@ -189,17 +178,6 @@ def _figures(winner: Candidate, answer: Answer) -> list[Figure]:
     return of_goal.get(goal, [*costs, *times, *share, memory])
 
 
-def _beside_own(winner: Candidate, own: Candidate, span: str, is_even: bool) -> tuple[str, str]:
-    """Returns the time of a program's best beside that as exported, and what it is of; `is_even`: its
-    range is that of others, too, and comes first.
-    """
-    if is_even and winner.span and own.span:
-        known = f"{even_seconds(winner.seconds)} by the estimate"
-        return span, f"{known}; as exported {even_seconds(own.seconds)}, {span_text(*own.span)}"
-    took = in_one_unit(own.seconds or 0.0, winner.seconds or 0.0, seconds_text)
-    return took, f"as exported → now, {span}"
-
-
 def _made_of(winner: Candidate) -> list[Figure]:
     """Returns the batch of a step, what it saves, and on which chips."""
     if not (plan := winner.plan):
@@ -213,10 +191,10 @@ def _made_of(winner: Candidate) -> list[Figure]:
     ]
 
 
-def headline(answer: Answer, when: str = "", ended: str = "") -> bool:
+def headline(answer: Answer, when: str = "", ended: str = "", own: words.Own | None = None) -> bool:
     """The winner with its picture, its numbers, how sure it is, and what to do next; `when`: what it
-    is the answer of, in a word, where nothing can go on with it; `ended`: why the search is over.
-    Returns True if the button that goes on was pressed.
+    is the answer of, in a word, where nothing can go on with it; `ended`: why the search is over;
+    `own`: the program as it is, which the winner is set beside. Returns True if the button that goes on was pressed.
     """
     winner = answer.winner
     if winner is None:
@@ -230,9 +208,10 @@ def headline(answer: Answer, when: str = "", ended: str = "") -> bool:
             horizontal=True, vertical_alignment="center", key=None if winner.step else "row-answer"
         ):
             _picture(winner)
-            badges = _named(answer, winner, when)
-        draw_figures(_figures(winner, answer), _made_of(winner))
-        for why in filter(None, (*_whys(answer), words.held_words(answer))):
+            badges = _named(answer, winner, when, own)
+        draw_figures(_figures(winner, answer, own), _made_of(winner))
+        dropped = words.dropped_words(own, winner) if own else ""
+        for why in filter(None, (*_whys(answer), words.held_words(answer, own), dropped)):
             st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, not when, ended)
@@ -258,9 +237,9 @@ def _whys(answer: Answer) -> Sequence[str]:
     return words.ahead_estimates(answer), words.ahead_of(answer)
 
 
-def _named(answer: Answer, winner: Candidate, when: str) -> DeltaGenerator:
+def _named(answer: Answer, winner: Candidate, when: str, own: words.Own | None) -> DeltaGenerator:
     known = ", ".join(filter(None, (when, _KNOWN_AS[winner.stage])))
-    headline = plain(words.best_words(answer, winner))
+    headline = plain(words.best_words(answer, winner, own))
     with (row := cards.headline(headline, winner.stage.capitalize(), known)):
         unsure = words.open_words(answer)
         if unsure and not winner.experiment.exported:  # whose headline has it
@@ -532,16 +511,29 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
 
 def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> None:
     """Draws the button that gives a program a mesh and specs, which `Undo` takes back."""
-    before = state.experiment("programs")
-    if before == experiment:
+    if state.experiment("programs") == experiment:
         st.badge("In use", icon=":material/check:", color="green")
         return
     kind = "primary" if key.startswith("main-link") else "secondary"
     if st.button("Use its mesh and specs", type=kind, icon=":material/build:", key=f"use:{key}"):
-        if before.program == experiment.program:
-            state.note_change("programs", before, experiment)
-            state.set_aside("programs", state.OPENED, experiment.id)  # by a press
-        st.switch_page(page, query_params=query)
+        _show(experiment, page, query)
+
+
+def offer(winner: Candidate) -> None:
+    """Draws in the card of a program the button that gives it the mesh and specs of a search's best."""
+    mesh = mesh_text(winner.experiment.mesh, " ")
+    label = plain(f"Use {mesh} and its specs")
+    if st.button(label, type="primary", icon=":material/build:", key="use:card"):
+        query = cards.query(winner.experiment, winner.run)
+        _show(winner.experiment, "pages/programs.py", query)
+
+
+def _show(experiment: Experiment, page: str, query: dict[str, str]) -> None:
+    before = state.experiment("programs")
+    if before.program == experiment.program:
+        state.note_change("programs", before, experiment)
+        state.set_aside("programs", state.OPENED, experiment.id)  # by a press
+    st.switch_page(page, query_params=query)
 
 
 def _stage_field(place: DeltaGenerator, answer: Answer) -> str:

@@ -52,6 +52,7 @@ _CALLED = {"memory": "HBM", "kernel": "attention kernels"}
 # a device they take most of a step at a few percent of the peak
 _OF_WORK = {"matmul": "compute", "grouped kernel": "compute"}
 _OF_WAITS = {"wait: copy": "memory", "wait: host": "host", "wait: stages": "pipeline"}
+_AS_FAST = ("matmul", "kernel", "grouped kernel")  # parts of products bound by compute
 _BETWEEN_SLICES = ("wait: send", "wait: slices")
 # Kinds of time in a schedule, in the order of a legend.
 KINDS = {
@@ -318,6 +319,17 @@ def chip_words(topology: Topology) -> str:
 def parts(prediction: Prediction) -> dict[str, float]:
     """Where the estimate goes, seconds, by what the reader calls it, the largest first."""
     return by_words(prediction.shares_by_axis)
+
+
+def notes_of_parts(prediction: Prediction) -> dict[str, str]:
+    """Returns what a part of the estimate has beside what its name says: products that stream operands
+    from HBM are among what is bound by it. The MFU counts all products, and those that compute takes
+    the time of are no faster than the peak: a larger MFU than their share is of others, too.
+    """
+    seconds = prediction.shares_s
+    share = sum(seconds.get(name, 0.0) for name in _AS_FAST) / (sum(seconds.values()) or 1.0)
+    is_beyond = prediction.mfu is not None and prediction.mfu > share
+    return {KINDS["memory"]: ", products among them"} if is_beyond else {}
 
 
 def by_words(shares: Mapping[str, float]) -> dict[str, float]:

@@ -252,7 +252,9 @@ def _answers(
     is_alone = len(names) == 1
     for at, each in enumerate(helps):
         is_above = has_best_above and each is answers[0] and isinstance(each.removal, Remedy)
-        shows = _above if is_above else use and partial(use, at)
+        shows = partial(use, at) if use else None
+        if is_above:
+            shows = _above
         _answer(result, each, is_alone, is_open, shows)
     if others:
         label = coded(

@@ -129,11 +129,11 @@ def test_what_a_killed_process_left_behind_is_cleared_away(experiment, monkeypat
         path.write_bytes(b"half")
     (folder / "reading-x").mkdir()
     (folder / "reading-x" / "given").write_bytes(b"half")
-    with pytest.raises(RequestError, match=r"no program of jax\.export"):
+    with pytest.raises(RequestError, match=r"not a file of jax\.export"):
         programs.take(b"early")
     assert all(path.exists() for path in left), "another process may be at it"
     monkeypatch.setattr(programs, "LEFT_S", 0.0)
-    with pytest.raises(RequestError, match=r"no program of jax\.export"):
+    with pytest.raises(RequestError, match=r"not a file of jax\.export"):
         programs.take(b"later")
     assert not any(path.exists() for path in (*left, folder / "reading-x"))
     assert programs.artifact(experiment["program"]) == kept

@@ -17,7 +17,15 @@ from spmd_core.results import StrategyResult
 from spmd_core.search import AS_EXPORTED, Answer, ProgramSpace, read_array_question, rules_text
 from spmd_core.search.ranking import ranking
 from spmd_core.surveys import called_words
-from spmd_core.surveys.search import beats, held_words, time_parts
+from spmd_core.surveys.search import (
+    Own,
+    beats,
+    best_words,
+    dropped_words,
+    held_words,
+    is_ahead,
+    time_parts,
+)
 from spmd_core.surveys.search.candidates import lead_name
 from spmd_core.trials.searching import outcomes
 from spmd_core.words import parts
@@ -143,7 +151,7 @@ def test_the_answer_has_what_a_device_holds_beside_the_file_and_if_all_weights_a
             best = replace(each, predicted=Estimate(low=1e-9, estimate=1e-9, high=1e-9))
             answer = Answer(question, len(found), [own, best], False, 1.0, (), None, False)
             words.append((each.point.kind, held_words(answer)))
-    ends = ("as exported → now.", "the same as exported.")
+    ends = ("as exported → found.", "the same as exported.")
     assert words and all(any(end in each for end in ends) for _, each in words)
     replicated = {kind for kind, each in words if "holds all weights" in each}
     assert replicated == {"data"}
@@ -200,3 +208,62 @@ def test_weights_of_which_some_are_replicated_are_counted_where_that_is_asked(fo
 )
 def test_chips_that_a_mesh_leaves_idle_are_named(found, mesh, words):
     assert idle_words(found[0].experiment.vary(mesh=mesh)) == words
+
+
+@pytest.mark.parametrize(
+    ("now_s", "begins", "gains"),
+    [
+        (0.6, "1 → 0.6 s with ", True),  # the ranges are apart
+        (0.9, "Perhaps 1 → 0.9 s with ", True),
+        (0.99, "None is faster than as it is, 1.00 s", False),
+        (1.2, "None is faster than as it is, 1.00 s", False),
+    ],
+)
+@pytest.mark.parametrize("rivals", [0, 1, 2])
+def test_the_best_of_a_program_s_search_leads_with_what_it_gains(
+    found, now_s, begins, gains, rivals
+):
+    question = found[0].point.question
+    estimated = [each for each in found if each.stage == "estimated"]
+    ranked = [
+        replace(
+            each,
+            stage="compiled",
+            predicted=Estimate(low=0.9 * now_s, estimate=now_s * (1 + at / 1000), high=1.1 * now_s),
+        )
+        for at, each in enumerate(estimated[: rivals + 1])
+    ]
+    answer = Answer(question, len(ranked), ranked, True)
+    other = estimated[-1].experiment
+    own = Own("as it is", other, 1.0, (0.9, 1.1), 2**30)
+    words = best_words(answer, answer.winner, own)
+    also = {0: "", 1: "; 1 other is about as good", 2: "; 2 others are about as good"}
+    assert words.startswith(begins) and words.endswith(f"{also[len(answer.rivals)]}.")
+    assert is_ahead(own, answer.winner) is gains
+    mine = replace(own, experiment=answer.winner.experiment)
+    assert not is_ahead(mine, answer.winner), "it is the program as it is"
+    assert dropped_words(mine, answer.winner) == ""
+
+
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_what_a_search_s_best_drops_of_changed_specs_is_named(found, number):
+    (own,) = [each for each in found if each.point.kind == AS_EXPORTED]
+    paths = [leaf.path for leaf in own.experiment.exported.described.arguments][:number]
+    changed = own.experiment.vary(specs={path: [] for path in paths})
+    words = dropped_words(Own("as it is", changed), own)
+    assert words.startswith("Using it drops your changes of ")
+    assert all(path in words for path in paths[:3]) and (paths[-1] in words) is (number < 4)
+    kept = replace(own, point=replace(own.point, specs=changed.specs))
+    assert dropped_words(Own("as it is", changed), kept) == ""
+
+
+def test_the_order_in_which_specs_were_given_makes_no_other_program(found):
+    base = next(each.experiment for each in found if each.point.kind == AS_EXPORTED)
+    one, other = [leaf.path for leaf in base.exported.described.arguments][:2]
+    specs = {one: [], other: []}
+    now, then = base.vary(specs=specs), base.vary(specs=dict(reversed(specs.items())))
+    assert now != then and now.is_alike(then), "as two presses give them"
+    assert not now.is_alike(base.vary(specs={one: []}))
+    every = f"{one.rpartition('/')[0]}/*"
+    first, second = {every: [], one: [["fsdp"]]}, {one: [["fsdp"]], every: []}
+    assert not base.vary(specs=first).is_alike(base.vary(specs=second)), "the first counts"

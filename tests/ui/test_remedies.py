@@ -3,7 +3,7 @@
 import pytest
 
 from bench.values import comparison, result, strategy
-from spmd_core.advice import conclusion, options
+from spmd_core.advice import best_of, conclusion, options
 from spmd_core.facts import Change, Nothing, Predicted, Ratio, Remedy, TriedChange, verdict
 from spmd_core.lab import Lab, Remedies
 from spmd_core.trials import remedy_searches as running
@@ -182,6 +182,31 @@ def test_a_change_is_offered_as_faster_only_where_its_measured_verdict_is(interv
         assert concluded(run, answer) == f"{conclusion(answer)}{ends}"
     row = next(each for each in options(answer, base) if each.measured_s == after)
     assert "faster (" not in row.verdict, "no one factor of what nobody can tell"
+
+
+@pytest.mark.parametrize(("after_s", "is_offered"), [(3e-3, True), (3.999e-3, False)])
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_change_that_may_help_has_a_row_even_where_its_collective_stays(
+    after_s, is_offered, number
+):
+    base = experiment(workload="contraction", dims={"rows": 64, "cols": 64}, sharding={"rows": "x"})
+    rows, *others = (
+        (Change(field="sharding", name=name, before=["x"], after=after),)
+        for name, after in (("rows", []), ("cols", []), ("rows", ["x"]))
+    )
+    tried = [TriedChange(changes=rows, removes=False, seconds=after_s)]
+    tried += [TriedChange(changes=each, removes=False, seconds=9e-3) for each in others]
+    answer = Nothing(
+        experiment=base.vary(sharding={"cols": "x"}),
+        tried=tuple(tried[:number]),
+        best=0,
+        seconds=4e-3,
+    )
+    first, chosen, *_ = options(answer, base)
+    assert first.change == "As it was" and chosen.change == "Leave `rows` replicated"
+    assert chosen.predicted_s == after_s and chosen.verdict.startswith("the collective stays")
+    assert best_of(answer) == (rows if is_offered else ()), "no button for what reads alike"
+    assert best_of(answer.model_copy(update={"experiment": None})) == ()
 
 
 def test_a_change_names_what_else_it_shards():

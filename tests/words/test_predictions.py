@@ -13,6 +13,7 @@ from spmd_core.words.predictions import (
     estimate,
     headline,
     measured_words,
+    notes_of_parts,
     off_words,
     part_kind,
     parts,
@@ -21,6 +22,7 @@ from spmd_core.words.predictions import (
     step_estimate,
 )
 from spmd_core.workloads import parse_plan
+from spmd_lab.ui.charts.shares import split_bar
 from tests.ui.predictions import MODEL, TOKENS, TOO_LARGE, predicted, prediction
 
 STORED = prediction().model_dump(mode="json") | {"mfu": 17.2, "tflops_per_chip": 3400.0}
@@ -210,3 +212,14 @@ def test_what_is_exposed_is_shared_out_by_mesh_axes():
     tensor = sum(each.exposed_in_all_s for each in found.collectives if each.axes == ("tensor",))
     assert exposed["exposed: tensor"] == pytest.approx(tensor)
     assert share_words("exposed: fsdp tensor") == "exposed over fsdp and tensor"
+
+
+@pytest.mark.parametrize(("mfu", "is_among"), [(None, False), (0.05, False), (0.2, True)])
+def test_a_share_of_what_is_hbm_bound_says_that_products_are_among_it(mfu, is_among):
+    """All products make the MFU: above the share of those bound by compute it has others."""
+    shares = {"matmul": 0.1, "memory": 0.8, "wait: all-gather": 0.1}
+    of = prediction().model_copy(update={"shares_s": shares, "mfu": mfu})
+    noted = {"HBM-bound operations": ", products among them"}
+    assert notes_of_parts(of) == (noted if is_among else {})
+    bar = split_bar(parts(of), notes=notes_of_parts(of))
+    assert ("80.0%, products among them" in bar) is is_among

@@ -80,11 +80,9 @@ def read(data: bytes) -> export.Exported:
             ) from error
         begins = b"\n" + data[:4096]
         other = next((kind for mark, kind in _TEXTS.items() if mark in begins), None)
-        is_what = f"is {other}, and" if other else "is"
-        damaged = "" if other else ", or is damaged"
-        raise refuse(
-            "this file", f"{is_what} no program of jax.export{damaged}", programs.HOW
-        ) from error
+        known = f"is {other}, and no program of jax.export"
+        unknown = "is not a file of jax.export, or is damaged"
+        raise refuse("this file", known if other else unknown, programs.HOW) from error
     if size > MOST_LEAVES:
         raise refuse(
             f"{size:,} arguments and outputs",

@@ -135,9 +135,11 @@ def has_room(sums: Sequence[float]) -> bool:
     return sums[0] > _ROOM * max(sums)
 
 
-def split_bar(named: Mapping[str, float], title: str = "") -> str:
-    """Returns HTML of one bar of the seconds of named parts below its title, each named with its share
-    and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
+def split_bar(
+    named: Mapping[str, float], title: str = "", notes: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Returns HTML of one bar of the seconds of named parts below its title, each named with its share,
+    what is noted of it and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
     The shares add up to 100 %; one that rounds to nothing is not named.
     """
     total, shades = sum(named.values()) or 1.0, _shades(named)
@@ -155,7 +157,7 @@ def split_bar(named: Mapping[str, float], title: str = "") -> str:
             part,
             shares[part],
             color[part],
-            f"{shares[part] / 10:.1f}%",
+            f"{shares[part] / 10:.1f}%{notes.get(part, '')}",
             seconds_text(seconds) + _WAITS * part.startswith("exposed"),
         )
         for part, seconds in seen.items()

@@ -108,7 +108,7 @@ def baseline(result: Result, prediction: Prediction) -> None:
     """
     plan = result.experiment.plan
     if plan is None:
-        st.caption("Baselines are kept of a transformer's training step.")
+        st.caption("Only a transformer's training step has other plans to compare.")
         return
     now = Baseline.of(plan, prediction)
     file = f"baseline-{result.experiment.id}.json"

@@ -50,7 +50,7 @@ def limits(of: StrategyResult | None, partitioned: Partitioned | None) -> None:
     """Draws where the time of a step goes, as it was predicted, else as it was partitioned."""
     predicted = of.prediction if of else None
     if predicted is not None and predicted.predicted_s is not None:
-        st.html(shares.split_bar(parts(predicted), _BAR))
+        st.html(shares.split_bar(parts(predicted), _BAR, words.notes_of_parts(predicted)))
     elif of is None and partitioned and partitioned.shares_s:
         st.html(shares.split_bar(words.by_words(partitioned.shares_s), _BAR))
 

@@ -626,7 +626,7 @@ def _is_note(each: StepFinding, wrong: Wrong) -> bool:
 
 def _limit(wrong: Wrong) -> str:
     """Returns what a compiled step waits for where that comes before what is wrong in its arguments:
-    half of it and more, where other than donations and notes is left; "" else.
+    half of it and more, where other is left than donations and what saves nothing; "" else.
     """
     of, result = wrong.compiled, wrong.result
     if not (wrong.is_finished and of and result) or wrong.is_worse:
@@ -634,8 +634,9 @@ def _limit(wrong: Wrong) -> str:
     has_more = bool(wrong.fixes.listed or remedies.best(result))
     if not has_more or not of.prediction or not (share := waiting(of.prediction)):
         return ""
-    specs = (each for each in wrong.fixes.listed if each.kind != "missing_donation")
-    if share < _MOST and not all(_is_note(each, wrong) for each in specs):
+    fixes = wrong.fixes
+    specs = (each for each in fixes.listed if each.kind != "missing_donation")
+    if share < _MOST and not all(fixes.is_idle(each) or _slight(each, of) for each in specs):
         return ""
     return capital("; ".join(filter(None, (limit_of(of), waits_at(of.prediction)))))
 

@@ -522,7 +522,7 @@ def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> 
 def offer(winner: Candidate) -> None:
     """Draws in the card of a program the button that gives it the mesh and specs of a search's best."""
     mesh = mesh_text(winner.experiment.mesh, " ")
-    label = plain(f"Use {mesh} and its specs")
+    label = plain(f"Use {mesh}{' and its specs' * bool(winner.experiment.specs)}")
     if st.button(label, type="primary", icon=":material/build:", key="use:card"):
         query = cards.query(winner.experiment, winner.run)
         _show(winner.experiment, "pages/programs.py", query)

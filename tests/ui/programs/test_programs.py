@@ -18,7 +18,7 @@ from bench.exported import abstract_mesh, sgd_step, written
 from bench.lost_batches import PLANTED
 from spmd_core import history
 from spmd_core.advice import all_findings, clean_words, gate_words, over_most, saved_bytes
-from spmd_core.answers import WhatIf
+from spmd_core.answers import SENT, Figure, WhatIf
 from spmd_core.base import RequestError, WorkerError
 from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
@@ -217,6 +217,12 @@ def test_a_fix_that_saves_no_time_and_no_peak_says_so(opened, now, is_gain):
     )
     of = wrong([lost], known)
     assert (result._saves(lost, 0, of.fixes) == result.NO_GAIN) is not is_gain
+    sent = Figure(SENT, "341.9 → 293.9 MiB")
+    moved = SimpleNamespace(figures=(sent,), is_no_gain=True)
+    spares = replace(of.fixes, answers={fix.key(lost): moved})
+    named = f"{result.NO_GAIN} · sent 341.9 → 293.9 MiB"
+    assert result._saves(lost, 0, spares) == named, "what it changes all the same"
+    assert result._saves(lost, 2**20, spares) == f"{named} · held: about −1.0 MiB"
     shown, _ = result._figures(of, known, "")
     assert (shown[0].more == result.NO_GAIN) is not is_gain
     assert shown[0].title == "Estimated step"
@@ -1186,11 +1192,6 @@ def test_a_program_without_a_fix_opens_with_its_step_peak_and_bytes(screen, monk
     monkeypatch.setattr(lab(), "as_it_is", as_it_is)
     screen.query_params["experiment"] = link.encode(experiment)
     screen.run()
-    assert not [each for each in screen.get("html") if 'class="five"' in each.proto.body], (
-        "of a link nothing is partitioned unasked"
-    )
-    monkeypatch.setattr(fix, "is_opened", lambda: True)
-    screen.run()
     assert figures(screen) == "Estimated step … being estimated"
     answers[0] = WhatIf
     screen.run()
@@ -1212,11 +1213,6 @@ def test_a_program_that_is_refused_an_estimate_is_not_estimated_anew(screen, mon
 
     monkeypatch.setattr(lab(), "as_it_is", as_it_is)
     screen.query_params["experiment"] = link.encode(experiment)
-    screen.run()
-    assert not requested, "of a link nothing is partitioned unasked"
-    kept = {"opened": experiment.id}
-    monkeypatch.setattr(fix, "is_opened", lambda: kept["opened"] is not None)
-    monkeypatch.setattr(fix.state, "set_aside", lambda _, name, value: kept.update({name: value}))
     screen.run()
     screen.run()
     assert not screen.exception and len(requested) == 1
@@ -1246,6 +1242,34 @@ def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is
     assert named == "60% of the step waits for all-reduce over data; 60% at f.py:3."
     assert not result._limit(wrong(0.0001)), "what computes is not wrong"
     assert result._headline(wrong(0.0001)).startswith("moments is held twice"), "1. Not donated"
+
+
+@pytest.mark.parametrize("waited_s", [0.0001, 0.003])
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_what_saves_nothing_beside_donations_moves_no_headline_and_no_button(waited_s, others):
+    program = Program(door.described_example(), door.described_example().mesh)
+    listed = [each for each in all_findings(program) if each.kind == "missing_donation"]
+    first = listed[0].model_copy(update={"specs": ((listed[0].path, ()),)})
+    idle = [
+        first.model_copy(update={"kind": "replicated", "path": f"w{at}"}) for at in range(others)
+    ]
+    answers = {
+        fix.key(each): SimpleNamespace(is_no_gain=True, is_faster=False, raised=()) for each in idle
+    }
+    for each in answers.values():
+        each.programs = (answered(4.0, 1.0), answered(4.0, 1.0))
+    of = StrategyResult(
+        status="ok", prediction=waits(waited_s), memory_bytes=MemoryBytes(peak=1 << 30)
+    )
+    run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+    fixes = fix.Fixes([*listed, *idle], {}, answers)
+    wrong = result.Wrong(program, fixes, None, [0], 1000 << 30, of, run)
+    assert wrong.is_finished
+    is_waiting = waited_s > 0.001
+    assert ("waits for all-reduce" in result._headline(wrong)) is is_waiting
+    assert (result._in_card(wrong) is None) is is_waiting, (
+        "the headline's fix is a button beside it"
+    )
 
 
 def test_a_step_whose_every_fix_is_worse_leads_with_what_it_waits_for(opened):

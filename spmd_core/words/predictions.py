@@ -322,7 +322,7 @@ def parts(prediction: Prediction) -> dict[str, float]:
 
 
 def notes_of_parts(prediction: Prediction) -> dict[str, str]:
-    """Returns what a part of the estimate has beside what its name says: products that stream operands
+    """Returns what a part of the estimate has that its name does not: products that stream operands
     from HBM are among what is bound by it. The MFU counts all products, and those that compute takes
     the time of are no faster than the peak: a larger MFU than their share is of others, too.
     """

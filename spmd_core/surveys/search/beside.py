@@ -39,12 +39,11 @@ def as_exported(answer: Answer) -> Own | None:
     winner = answer.winner
     if winner is None or not winner.experiment.exported:
         return None
-    own = (each.candidate for each in answer.standards if each.title == AS_EXPORTED)
-    found = next((each for each in own if each and each.stage == winner.stage), None)
-    if found is None:
+    standards = (each.candidate for each in answer.standards if each.title == AS_EXPORTED)
+    own = next((each for each in standards if each and each.stage == winner.stage), None)
+    if own is None:
         return None
-    span, held = found.span, found.memory_bytes
-    return Own(AS_EXPORTED, found.experiment, found.seconds, span, held)
+    return Own(AS_EXPORTED, own.experiment, own.seconds, own.span, own.memory_bytes)
 
 
 def time_change(own: Own, winner: Candidate) -> str:

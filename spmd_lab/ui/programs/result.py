@@ -436,27 +436,27 @@ def own(wrong: Wrong, experiment: Experiment) -> Own | None:
     return better.own(experiment, wrong.takes, _peak(wrong))
 
 
-def _found(wrong: Wrong, mine: Own | None) -> Candidate | None:
+def _ahead(wrong: Wrong, mine: Own | None) -> Candidate | None:
     """Returns the best of a search, where no other known change of the program is as fast."""
-    if wrong.is_worse or not _fits(wrong) or not (found := better.ahead(mine)):
+    if wrong.is_worse or not _fits(wrong) or not (best := better.ahead(mine)):
         return None
     known = wrong.fixes.known
     fixed = known.programs[1].predicted_s if known else None
     remedy = remedies.best(wrong.result) if wrong.result else None
     others = [fixed.estimate if fixed else None, remedy.predicted_s.after if remedy else None]
     least = min(filter(None, others), default=math.inf)
-    return found if (found.seconds or math.inf) < least else None
+    return best if (best.seconds or math.inf) < least else None
 
 
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """Draws the one thing to press next, and the way back."""
     is_worse, mine = wrong.is_worse, own(wrong, experiment)
-    found = None if fix.waits() else _found(wrong, mine)
+    best = None if fix.waits() else _ahead(wrong, mine)
     with st.container(horizontal=True, vertical_alignment="center"):
-        if found:
-            search.offer(found)
-        is_offered = _offer_fix(wrong, is_first=not (is_worse or found))
-        has_first = bool(found) or (is_offered and not wrong.fixes.is_no_gain)
+        if best:
+            search.offer(best)
+        is_offered = _offer_fix(wrong, is_first=not (is_worse or best))
+        has_first = bool(best) or (is_offered and not wrong.fixes.is_no_gain)
         waits = ""
         if not wrong.compiled:
             is_absent = experiment.place.is_absent
@@ -626,7 +626,7 @@ def _is_note(each: StepFinding, wrong: Wrong) -> bool:
 
 def _limit(wrong: Wrong) -> str:
     """Returns what a compiled step waits for where that comes before what is wrong in its arguments:
-    half of it and more, where other is left than donations and what saves nothing; "" else.
+    half of it and more, where the first of what is left is no donation, and may save something; "" else.
     """
     of, result = wrong.compiled, wrong.result
     if not (wrong.is_finished and of and result) or wrong.is_worse:
@@ -634,9 +634,9 @@ def _limit(wrong: Wrong) -> str:
     has_more = bool(wrong.fixes.listed or remedies.best(result))
     if not has_more or not of.prediction or not (share := waiting(of.prediction)):
         return ""
-    fixes = wrong.fixes
-    specs = (each for each in fixes.listed if each.kind != "missing_donation")
-    if share < _MOST and not all(fixes.is_idle(each) or _slight(each, of) for each in specs):
+    lead = wrong.fixes.lead
+    is_donation = lead is None or lead.kind == "missing_donation"
+    if share < _MOST and not (is_donation or wrong.fixes.is_no_gain or _slight(lead, of)):
         return ""
     return capital("; ".join(filter(None, (limit_of(of), waits_at(of.prediction)))))
 

@@ -16,6 +16,7 @@ from spmd_core.history.cells import (
 )
 from spmd_core.history.differences import (
     basis_words,
+    begun,
     between_words,
     difference_rows,
     factor_words,
@@ -43,6 +44,7 @@ __all__ = [
     "answer_words",
     "asks_for_examples",
     "basis_words",
+    "begun",
     "between_words",
     "came_out",
     "difference_rows",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from spmd_core.base import RequestError, by_key, numbered, seconds_text
+from spmd_core.base import RequestError, by_key, capital, numbered, seconds_text
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.fields import Spec
 from spmd_core.results import Between
@@ -36,8 +36,8 @@ _Group = list[_Member | None]  # the corresponding variant of each experiment
 def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
     """A row for each part in which experiments differ, and only these; of studies a row for what
     all variants share, then one for each variant with what differs in it. Beside an experiment that is
-    none, a study has what any of its variants has: `x or none`. Of different workloads no row for what
-    only one of them has.
+    none, a study has what each of its variants has: `x (rows); none (cols)`. Of different workloads no
+    row for what only one of them has.
 
     Variants are the same by their names, or by their places where their names differ.
     """
@@ -77,7 +77,7 @@ def difference_rows(experiments: Sequence[Experiment]) -> list[Row]:
 
 def _of_each(studies: Sequence[_Study], labels: Sequence[str]) -> list[Row]:
     """Returns the parts in which these differ, of different workloads those that two of them have."""
-    either = ((label, [" or ".join(_texts(of, label)) for of in studies]) for label in labels)
+    either = ((label, [_by_variant(of, label) for of in studies]) for label in labels)
     rows = [(label, texts) for label, texts in either if len(set(texts)) > 1]
     is_mixed = any(label == "workload" for label, _ in rows)
     return [row for row in rows if not is_mixed or len(row[1]) - row[1].count(NOT_THERE) > 1]
@@ -150,6 +150,14 @@ def part_words(label: str, text: str) -> str:
 
 def _texts(study: _Study, label: str) -> list[str]:
     return list(dict.fromkeys(each.text(label) for each in study))
+
+
+def _by_variant(study: _Study, label: str) -> str:
+    """Returns what the variants of a study have, each text with the names of those that have it."""
+    if len(texts := _texts(study, label)) == 1:
+        return texts.pop()
+    of = by_key((each.text(label), each.name) for each in study)
+    return "; ".join(f"{text} ({', '.join(names)})" for text, names in of.items())
 
 
 def _shared(study: _Study, label: str) -> str:
@@ -250,6 +258,7 @@ def between_words(
     return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
 
 
+_CALLED = ("the study", "the run", "study of ", "run of ")  # and no name of an axis
 _OF_WORK = ("workload", "program", "model", "dtype")  # labels of what is computed; and sizes
 _MOST_NAMED = 3
 
@@ -283,7 +292,12 @@ def work_words(
         for run in runs
         if (time := seconds.get(run)) is not None
     )
-    return f"Different work{what}. {'; '.join(times)}."
+    return f"Different work{what}. {begun('; '.join(times))}."
+
+
+def begun(sentence: str) -> str:
+    """Returns a sentence with a capital where it begins with what a run beside a study is called."""
+    return capital(sentence) if sentence.startswith(_CALLED) else sentence
 
 
 def factor_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:

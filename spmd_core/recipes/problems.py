@@ -40,7 +40,7 @@ RECIPES = (
         "FSDP alone, or with a tensor axis?",
         GROUP,
         _plan("v5e:16x16", {"fsdp": 256}, "llama-2-70b", 256, 1024),
-        "Exposed communication over fsdp: with so few tokens per device it is a third of the step.",
+        "Exposed communication over fsdp: with so few tokens per device it is 30% of the step.",
         "Over fsdp, each layer's weights are gathered and their gradients summed whatever the "
         "batch: few tokens per device leave little work to hide that. Over tensor, activations "
         "move, which shrink with the batch: a small tensor axis wins here. With four times the "

@@ -136,14 +136,18 @@ class Compared:
 
 
 def _beside_study(experiments: Sequence[Experiment]) -> list[str]:
-    """What each experiment beside a study is called."""
-    several = sum(bool(each.variants) for each in experiments) > 1
-    study = "study of {}" if several else "the study"
+    """What each experiment beside a study is called, none of them as a variant is."""
+    studies = [each for each in experiments if each.variants]
+    study = "study of {}" if len(studies) > 1 else "the study"
+    variants = {each.name for study in studies for each in study.members}
+    is_alone = len(experiments) - len(studies) == 1
+
+    def called(experiment: Experiment) -> str:
+        words = sharding_words(experiment).replace(" sharded", "")
+        return ("the run" if is_alone else f"run of {words}") if words in variants else words
+
     return [
-        study.format(len(each.variants))
-        if each.variants
-        else sharding_words(each).replace(" sharded", "")
-        for each in experiments
+        study.format(len(each.variants)) if each.variants else called(each) for each in experiments
     ]
 
 

@@ -19,6 +19,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.facts import Collective, sent_per_step
 from spmd_core.history import (
     basis_words,
+    begun,
     between_words,
     factor_words,
     labels_words,
@@ -90,12 +91,14 @@ def verdict_sentences(compared: Compared, has_badge: bool = False) -> list[str]:
     """
     titles = {each.run: title for each in compared.subjects if (title := _row_title(each))}
     listed = [
-        between_words(
-            each,
-            compared.names,
-            _seconds_of(compared, each),
-            {run: titles[run] for run in (each.run, each.baseline)},
-            has_badge,
+        begun(
+            between_words(
+                each,
+                compared.names,
+                _seconds_of(compared, each),
+                {run: titles[run] for run in (each.run, each.baseline)},
+                has_badge,
+            )
         )
         for each in compared.answers
         if each.why_none != OTHER_WORK
@@ -296,16 +299,17 @@ def rows_table(
     place: Place = "document",
     price: Callable[[str], float | None] | None = None,
 ) -> Table:
-    """Returns the strategies of all runs, each run by its letter, on a screen by what it is called; no
-    rows where no run has a result. `price`: dollars per chip-hour by target.
+    """Returns the strategies of all runs, each run by its letter, on a screen by what it is called,
+    beside the same row of the baseline, else the fastest beside the fastest; no rows where no run has a
+    result. `price`: dollars per chip-hour by target.
     """
     names = compared.names if place == "screen" else compared.letters
-    rows = {(each.run, each.row): each for each in compared.rows}
+    rows = {(each.run, each.row): each for each in (*compared.answers, *compared.rows)}
     return _COMPARED.table(
         [
             (
                 called,
-                row,
+                replace(row, against=None),  # which is of its own run
                 against_words(None if row.is_unsharded else rows.get((each.run, row.name))),
             )
             for each in compared.subjects
@@ -327,12 +331,14 @@ def collectives_table(compared: Compared, place: Place = "document") -> Table:
     names = compared.names if place == "screen" else compared.letters
     at = list(names).index(compared.baseline.run)
     alike: dict[tuple[str, ...], list[str]] = {}
-    for title, outcomes in _rows_beside(compared).items():
+    beside = _rows_beside(compared)
+    for title, outcomes in beside.items():
         for texts in _differing(outcomes, at, place):
             alike.setdefault(texts, []).append(title)
-    columns = ["", *names.values()]
+    called = [*names.values()]
+    columns = ["", *(_with_rows(called, compared) if "" in beside else called)]
     if any(len(texts) > len(columns) for texts in alike):
-        columns.append(f"{columns[2 - at]} sends")
+        columns.append(f"{called[1 - at]} sends")
     is_named = len({title for titles in alike.values() for title in titles}) > 1
     return Table(
         (*columns, "Strategies") if is_named else tuple(columns),
@@ -341,6 +347,16 @@ def collectives_table(compared: Compared, place: Place = "document") -> Table:
             for texts, titles in alike.items()
         ),
     )
+
+
+def _with_rows(called: Sequence[str], compared: Compared) -> Sequence[str]:
+    """Returns the names of runs, each with its fastest row where these differ."""
+    titles = list(map(_row_title, compared.subjects))
+    if len(set(titles)) == 1:
+        return called
+    return [
+        f"{name} ({title})" if title else name for name, title in zip(called, titles, strict=True)
+    ]
 
 
 def _rows_beside(compared: Compared) -> Mapping[str, Sequence[StrategyResult | None]]:

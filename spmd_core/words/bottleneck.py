@@ -1,6 +1,8 @@
 """What limits a predicted step: what it waits for, where that is worth a change."""
 
-from spmd_core.facts import Prediction
+from spmd_core.base import sums_by_key
+from spmd_core.facts import Collective, Prediction
+from spmd_core.program import is_ring
 from spmd_core.terms import listed
 from spmd_core.words import predictions
 
@@ -20,16 +22,23 @@ def limit_words(prediction: Prediction) -> str:
         held = predictions.held_words(prediction)
         return f"{held[:1].lower()}{held[1:]}"
     if share := waiting(prediction):
-        kinds = _most(_waits(prediction))
         exposed = "exposed: "
         by_axis = {
             name.removeprefix(exposed): seconds
             for name, seconds in prediction.shares_by_axis.items()
             if name.startswith(exposed)
         }
-        axes = dict.fromkeys(axis for axes in _most(by_axis) for axis in axes.split())
-        over = f" over {listed([*axes])}" if axes else ""
-        return f"{share:.0%} of the step waits for {listed(kinds)}{over}"
+        if not by_axis:
+            return f"{share:.0%} of the step waits for {listed(_most(_waits(prediction)))}"
+        named = _most(by_axis)  # whose bars the share is of
+        share = sum(map(by_axis.__getitem__, named)) / sum(prediction.shares_s.values())
+        kinds = sums_by_key(
+            (_asked(each), each.exposed_in_all_s)
+            for each in prediction.collectives
+            if " ".join(each.axes) in named
+        )
+        axes = listed([*dict.fromkeys(axis for axes in named for axis in axes.split())])
+        return f"{share:.0%} of the step waits for {listed(_most(kinds))} over {axes}"
     bound = predictions.bound_by(prediction)
     largest = "largest share "
     if bound.startswith(largest):
@@ -57,6 +66,11 @@ def _waits(prediction: Prediction) -> dict[str, float]:
     kinds = {each.kind for each in prediction.collectives}
     of = {f"wait: {kind}": kind for kind in kinds}
     return {of[name]: s for name, s in prediction.shares_s.items() if name in of}
+
+
+def _asked(each: Collective) -> str:
+    """Returns the kind of a collective, of a step of a ring the one that the program requested."""
+    return (each.asked if is_ring(each) else None) or each.kind
 
 
 def _most(seconds: dict[str, float]) -> list[str]:

@@ -46,9 +46,9 @@ def test_a_variant_shows_only_the_parts_that_differ_in_it():
     ]
     alone = study(ROWS).members[0].experiment
     assert difference_rows([alone, other]) == [
-        ("dtype", ["float32", "float32 or bfloat16"]),
-        ("batch sharded over", ["x", "x or none"]),
-        ("in sharded over", ["none", "none or x"]),
+        ("dtype", ["float32", "float32 (rows); bfloat16 (cols)"]),
+        ("batch sharded over", ["x", "x (rows); none (cols)"]),
+        ("in sharded over", ["none", "none (rows); x (cols)"]),
     ]
 
 

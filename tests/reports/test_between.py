@@ -9,7 +9,13 @@ from bench.values import ENVIRONMENT, result, strategy
 from spmd_core.experiment import parse_experiment
 from spmd_core.facts import Collective
 from spmd_core.history import basis_words, between_words
-from spmd_core.reports import Subject, collectives_table, compare_runs, verdict_sentences
+from spmd_core.reports import (
+    Subject,
+    collectives_table,
+    compare_runs,
+    rows_table,
+    verdict_sentences,
+)
 from spmd_core.reports.comparison_document import OVER_PEAK, against_words
 from spmd_core.results import Environment, Result, apart, between, fastest_row
 from spmd_core.runs import Labels, RunSummary
@@ -116,11 +122,11 @@ def test_rows_are_named_where_they_differ():
 
 
 def test_runs_are_called_by_the_one_thing_in_which_they_differ():
-    def called(*experiments, names=("", "")):
+    def called(*experiments, names=("",) * 3):
         ended = ("succeeded", 0.0, 1.0, {}, None, False, None)
         subjects = [
             Subject(RunSummary(run, ended[0], each, *ended[1:], labels=Labels(name)), None)
-            for each, run, name in zip(experiments, "ab", names, strict=True)
+            for each, run, name in zip(experiments, "abc", names, strict=False)
         ]
         return list(compare_runs(subjects).names.values())
 
@@ -134,7 +140,14 @@ def test_runs_are_called_by_the_one_thing_in_which_they_differ():
     assert sorted(called(LAYER, both)[1].split(", ")) == ["with trace", "x=4"]
     variants = [{"experiment": LAYER.vary(sharding=each).to_json()} for each in ({}, {"in": "x"})]
     beside = LAYER.vary(sharding={"in": "x"})
-    assert called(parse_experiment({"study": variants}), beside) == ["the study", "in over x"]
+    renamed = [{**each, "name": name} for each, name in zip(variants, ("one", "two"), strict=True)]
+    assert called(parse_experiment({"study": renamed}), beside) == ["the study", "in over x"]
+    study = parse_experiment({"study": variants})
+    assert called(study, beside) == ["the study", "the run"], "as no variant is called"
+    assert called(study, beside, LAYER.vary(mesh={"x": 4}, sharding={"out": "x"}))[1:] == [
+        "run of in over x",
+        "out over x",
+    ]
     two = other.vary(options={"model": "scaled:1"})
     assert called(MODEL, two) == ["A", "B"]
     assert called(MODEL, two, names=("wide", "narrow")) == ["wide", "narrow"]
@@ -285,3 +298,45 @@ def test_a_rate_above_the_peak_of_its_chips_is_named_an_error(factor, is_over):
     assert first.startswith("Different work")
     assert (OVER_PEAK in first) == is_over
     assert first.count("is above the peak of its chips, ") == 2 * is_over
+
+
+def study_beside_run():
+    """A study whose variants send other things, and a run of one of them with another dtype."""
+    gather = Collective(kind="all-gather", axes=("x",), count=1, bytes=2048)
+    varied = [LAYER.vary(mesh={"x": 4}, sharding={each: "x"}) for each in ("out", "in")]
+    study = parse_experiment(
+        {
+            "study": [
+                {"name": f"{dim} over x", "experiment": each.to_json()}
+                for dim, each in zip(("out", "in"), varied, strict=True)
+            ]
+        }
+    )
+    alone = varied[1].vary(dtype="bfloat16")
+    medians = {"out over x/auto": 1e-3, "in over x/auto": 2e-3}, {"auto": 3e-3, "single": 9e-3}
+    subjects = []
+    for run, experiment, times in zip("ab", (study, alone), medians, strict=True):
+        sends = {name: () if name.startswith("out") else (gather,) for name in times}
+        rows = {name: strategy(each, collectives=sends[name]) for name, each in times.items()}
+        kept = result({"auto": rows[max(rows)]}, run=run, experiment=experiment).model_dump()
+        found = Result.model_validate(kept | {"strategies": rows})
+        best = min(times, key=times.__getitem__)
+        stored = (run, "succeeded", experiment, NOON, NOON, times, best, False, None)
+        subjects.append(Subject(RunSummary(*stored), found))
+    return subjects
+
+
+def test_a_study_beside_a_run_names_each_by_its_own_words_and_the_row_that_is_compared():
+    compared = compare_runs(study_beside_run(), "b")
+    first, *_ = verdict_sentences(compared)
+    assert (
+        "). The study (out over x · Automatic): 1 ms" in first
+        and "the run (Automatic): 3 ms" in first
+    )
+    table = collectives_table(compared, "screen")
+    assert table.columns[:3] == ("", "the study (out over x · Automatic)", "the run (Automatic)")
+    assert table.columns[3] == "the study sends"
+    rows = rows_table(compared, "screen")
+    assert "Paired ratio (99%)" not in rows.columns, "which has a baseline for each run"
+    against = [cell.text for cell in rows.column("Against the baseline")]
+    assert against == ["of different work", "–", "–", "–"]

@@ -3,10 +3,10 @@
 import pytest
 
 from spmd_core.advice import in_words
-from spmd_core.facts import PredictedMemory, Prediction
+from spmd_core.facts import Collective, PredictedMemory, Prediction
 from spmd_core.terms import convention_words
 from spmd_core.time import estimate_step
-from spmd_core.words import in_sentences
+from spmd_core.words import in_sentences, limit_words
 from spmd_core.words.predictions import (
     answer,
     bound_words,
@@ -223,3 +223,22 @@ def test_a_share_of_what_is_hbm_bound_says_that_products_are_among_it(mfu, is_am
     assert notes_of_parts(of) == (noted if is_among else {})
     bar = split_bar(parts(of), notes=notes_of_parts(of))
     assert ("80.0%, products among them" in bar) is is_among
+
+
+def test_the_share_that_waits_is_that_of_the_axes_and_collectives_that_it_names():
+    def moved(kind, axis, seconds, asked=None):
+        size = {"count": 1, "bytes": 2**20, "exposed_total_s": seconds, "exposed_s": seconds}
+        return Collective(kind=kind, axes=(axis,), asked=asked, **size)
+
+    every = (
+        moved("all-gather", "tensor", 0.02),
+        moved("collective-permute", "tensor", 0.01, "reduce-scatter"),
+        moved("all-reduce", "fsdp", 0.002),
+    )
+    waits = {"wait: all-gather": 0.02, "wait: collective-permute": 0.01, "wait: all-reduce": 0.002}
+    found = prediction().model_copy(
+        update={"shares_s": {"matmul": 0.068, **waits}, "collectives": every}
+    )
+    assert limit_words(found) == (
+        "30% of the step waits for all-gather and reduce-scatter over tensor"
+    )

@@ -33,7 +33,6 @@ _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run"
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _ROOM, _MOST_ROOM = 0.012, 0.6  # of the axis behind the longest bar: for each character, at most
 _FAR = 2.5  # times the longest time: how far a line is drawn
-_UNSEEN = "\u200b"
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
 
@@ -180,16 +179,16 @@ def side_by_side_chart(
 
 def _places(rows: Sequence[Row], labels: Sequence[str]) -> tuple[Spec, list[Row]]:
     """Where rows stand, and the rows: the runs of a strategy side by side where each run has each
-    strategy, else one below another, with a label beside each.
+    strategy, else one below another, each by its run and strategy.
     """
     order = list(dict.fromkeys(str(row["row"]) for row in rows))
     if len(rows) == len(order) * len(labels):
         offset = {"field": "run", "sort": labels, "scale": {"domain": labels}, "bandPosition": 0.5}
         return {"y": rows_axis(order), "yOffset": offset}, [*rows]
-    # what is not shown makes equal ones apart
-    order = [f"{row['row']}{_UNSEEN * at}" for at, row in enumerate(rows)]
+    order = [f"{row['run']} · {row['row']}" for row in rows]
     return {"y": rows_axis(order)}, [
-        {**row, "row": label} for row, label in zip(rows, order, strict=True)
+        {**row, "row": label, "label": str(row["label"]).replace(f"{row['run']} ", "", 1)}
+        for row, label in zip(rows, order, strict=True)
     ]
 
 

@@ -158,7 +158,9 @@ def test_provisional_medians_and_two_runs_side_by_side():
     apart = side_by_side_chart([("A", more), ("B", other)])
     assert "yOffset" in both["layer"][0]["encoding"]
     assert "yOffset" not in apart["layer"][0]["encoding"], "a label beside each bar"
-    assert len({row["row"] for row in rows(apart, "bar")}) == 3
+    titles = ("A · Automatic", "A · Single device", "B · Automatic")
+    assert tuple(row["row"] for row in rows(apart, "bar")) == titles
+    assert [row["label"] for row in rows(apart, "text")] == ["1 ms", "3 ms", "2 ms"]
 
 
 def test_a_line_far_beyond_the_times_ends_with_an_arrow_and_is_named_by_its_kind():

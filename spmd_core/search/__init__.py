@@ -1,7 +1,7 @@
 """Which sharding is best: the space, what is ruled out and why, and its order."""
 
 from spmd_core.search import axis_rules, link, models
-from spmd_core.search.answer import FEW, TOP, Answer, Proof
+from spmd_core.search.answer import FEW, TOP, Answer, Proof, is_alone_beside
 from spmd_core.search.array_question import ArrayQuestion, read_array_question, unknown_target
 from spmd_core.search.array_search import Space
 from spmd_core.search.candidate import MOST, Candidate, Reason, Rule, over_limit, too_large
@@ -101,6 +101,7 @@ __all__ = [
     "check_prices",
     "frontier",
     "generations",
+    "is_alone_beside",
     "link",
     "meshes",
     "missed",

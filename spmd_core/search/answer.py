@@ -112,6 +112,15 @@ class Proof:
             return None
 
 
+def is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
+    """Returns True if the other was measured alone while the winner was proven beside others, and is
+    not slower by more than chance.
+    """
+    if proof is None or other.name in proof.medians_s or not other.interval_s:
+        return False
+    return other.interval_s[0] <= (winner.interval_s or (0.0, winner.seconds or 0.0))[1]
+
+
 FEW = 4  # plans that are compiled, best first, where no budget is given
 _NEAREST = 10  # of a ranking: policies of one mesh tie by the hundred
 TOP = 20  # rows of the JSON form, unless more are requested
@@ -247,21 +256,32 @@ class Answer:
 
     @cached_property
     def _open_estimates(self) -> Sequence[Candidate]:
-        if self.winner is None or not self.winner.step or self.question.minimize == "memory":
+        winner = self.winner
+        if winner is None or winner.experiment.exported or self.question.minimize == "memory":
             return ()
         return open_estimates([group[0] for group in self.shardings])
 
     @property
     def open_estimates(self) -> int:
-        """How many other meshes and batches are only estimated, and may be as fast as a step that is
-        compiled.
+        """How many other meshes and batches are only estimated, and may be as fast as the winner, which
+        is known better.
         """
         return len(self._open_estimates)
 
     @cached_property
+    def open_alone(self) -> Sequence[Candidate]:
+        """Those that were measured alone, and may be as fast as the winner, which was proven."""
+        winner, proof = self.winner, self.proof_of_winner
+        if winner is None or proof is None:
+            return ()
+        firsts = (group[0].candidate for group in self.shardings)
+        return [each for each in firsts if is_alone_beside(winner, each, proof)]
+
+    @cached_property
     def open_numbers(self) -> frozenset[int]:
-        """The numbers of others that could win: `rivals`, and estimates beside what is compiled."""
-        return frozenset(each.number for each in (*self.rivals, *self._open_estimates))
+        """The numbers of others that could win: `rivals`, what was measured alone, and estimates."""
+        every = (*self.rivals, *self.open_alone, *self._open_estimates)
+        return frozenset(each.number for each in every)
 
     @cached_property
     def next_compiles(self) -> int:

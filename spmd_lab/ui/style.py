@@ -388,6 +388,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
   background: linear-gradient(to right, transparent var(--low), light-dark(#e9effa, #1b2739) 0 var(--high), transparent 0); }}
 .bar > div {{ position: absolute; top: calc(50% - 0.7rem); height: 0.85rem; display: flex; gap: 1px; border-radius: 0.15rem; overflow: hidden; background: light-dark(#a9b4c2, #7d8998); }}
 .ranked .axis.row:not(.head) > .bar {{ min-height: 1.1rem; background: none; }}
+.ranked .settled.row:not(.head) > .bar {{ background: none; }}
 .axis span {{ position: absolute; transform: translateX(-50%); white-space: nowrap; font-size: 0.75rem; color: var(--quiet); }}
 .axis span:first-child {{ transform: none; }}
 .bar > u {{ position: absolute; top: calc(50% + 0.35rem); height: 0.4rem; border: solid light-dark(#1c2430, #e4e9f0); border-width: 0 1.5px; text-decoration: none; }}

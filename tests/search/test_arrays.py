@@ -364,6 +364,16 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     assert words.next_words(open_) == (
         f"{following}6 not measured and 1 measured alone may still win."
     )
+    every_open = Answer(
+        answer.question,
+        9,
+        [*every, slow, replace(guessed, number=4, name="d")],
+        False,
+        proof=answer.proof,
+    )
+    settled = {0, 3} | ({1} if differs else set())  # measured beside the first, or far slower
+    assert every_open.open_numbers == {0, 1, 2, 3, 4} - settled
+    assert words.open_words(every_open) == f"Not settled: {5 - len(settled)} others could win"
     crashed = replace(every[2], stage="failed", measured_s=None, detail="it crashed.")
     beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
     assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")

@@ -23,6 +23,7 @@ from spmd_core.search import (
     Candidate,
     Goal,
     Proof,
+    is_alone_beside,
     price_per_billion,
     score,
 )
@@ -30,7 +31,6 @@ from spmd_core.surveys.search.beside import Own, as_exported, gain_words
 from spmd_core.surveys.search.candidates import (
     STAGES,
     called_words,
-    is_alone_beside,
     lead_name,
     memory_words,
     rule_words,
@@ -235,7 +235,7 @@ def _compared_words(answer: Answer) -> str:
 
 def _could_words(answer: Answer) -> str:
     """How many other meshes and batches could win, by ranges that overlap that of the first."""
-    many = _others(len(answer.rivals) + answer.open_estimates, answer.winner)
+    many = _others(len(answer.open_numbers), answer.winner)
     return f"{many} could win, since the ranges overlap"
 
 
@@ -263,7 +263,12 @@ def _estimates_words(answer: Answer) -> str:
         if left > 1
         else f", {'' if ahead == '1' else 'not '}to be {less}"
     )
-    return f"{count_text(left)} {verb} only estimated{of_them}."
+    known = [f"{count_text(left)} {verb} only estimated{of_them}."]
+    if open_ := answer.open_estimates:
+        known.append(f"{numbered(open_, 'estimate')} could win.")
+    if alone := len(answer.open_alone):
+        known.append(f"{count_text(alone)} measured alone could win.")
+    return " ".join(known)
 
 
 def risk_words(answer: Answer) -> str:
@@ -538,10 +543,11 @@ def best_words(answer: Answer, winner: Candidate, own: Own | None = None) -> str
         return (
             f"About even with {others}{'' if answer.complete else ' so far'}: {lead_name(winner)}."
         )
-    if answer.open_estimates and known > 1:  # estimates that look faster are not known as well
+    if (
+        winner.step and answer.open_estimates and known > 1
+    ):  # estimates that look faster are not known as well
         return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
-    is_open = answer.rivals or answer.open_estimates
-    return f"Best{' so far' * bool(is_open)}: {lead_name(winner)}."
+    return f"Best{' so far' * bool(answer.open_numbers)}: {lead_name(winner)}."
 
 
 def held_words(answer: Answer, own: Own | None = None) -> str:
@@ -621,7 +627,7 @@ def how_many_overlap(answer: Answer) -> str:
 
 def open_words(answer: Answer) -> str:
     """Returns how many others may be as fast, by their ranges or their estimates; "" for none."""
-    return not_settled_words(len(answer.rivals) + answer.open_estimates)
+    return not_settled_words(len(answer.open_numbers))
 
 
 def not_settled_words(many: int) -> str:

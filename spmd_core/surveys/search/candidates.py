@@ -26,6 +26,7 @@ from spmd_core.search import (
     Proof,
     Rule,
     StandardSharding,
+    is_alone_beside,
     score,
 )
 from spmd_core.time import estimate_step
@@ -503,12 +504,3 @@ def _not_compared(other: Candidate) -> str:
     """A candidate that is not known in the way in which the winner is."""
     only = "it" if other.stage == "estimated" else "the first"
     return f"{time_words(other)}{_memory(other)}; not compared, since only {only} is an estimate"
-
-
-def is_alone_beside(winner: Candidate, other: Candidate, proof: Proof | None) -> bool:
-    """Whether the other was measured alone while the winner was proven beside others, and is not
-    slower by more than chance.
-    """
-    if proof is None or other.name in proof.medians_s or not other.interval_s:
-        return False
-    return other.interval_s[0] <= (winner.interval_s or (0.0, winner.seconds or 0.0))[1]

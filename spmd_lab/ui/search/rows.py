@@ -1,7 +1,7 @@
 """The best meshes of a search as rows: where the time of each goes, its interval, its memory."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, islice
@@ -154,10 +154,16 @@ def _parts(each: Candidate) -> Iterator[TimePart]:
 
 
 def html(
-    rows: Sequence[RankedRow], title: str, counts: Mapping[str, int], is_by_time: bool = False
+    rows: Sequence[RankedRow],
+    title: str,
+    counts: Mapping[str, int],
+    is_by_time: bool = False,
+    open_numbers: Collection[int] = (),
 ) -> str:
     """Returns the rows below the key of their parts, as HTML; `title`: what their times are of;
-    `counts`: of all candidates, by group; `is_by_time`: the best is the fastest.
+    `counts`: of all candidates, by group; `is_by_time`: the best is the fastest; `open_numbers`: of
+    computations that could win, the only ones behind which the range of the best is drawn, as what was
+    measured in paired rounds is settled whether ranges overlap or not.
     """
     best, base = rows[0], links.base_address("search")
     kinds = {part.kind for row in rows for part in row.parts if part.share > _SEEN}
@@ -173,7 +179,10 @@ def html(
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
     spans = f"{RANGE if best.candidate.step else 'range'} of the best"
-    spans += ": overlapping it could win" * (is_by_time and best.candidate.step is not None)
+    if is_by_time and best.candidate.step is not None:
+        spans += ": overlapping it could win"
+    elif open_numbers:
+        spans += ", behind what could win"
     key += f'<li class="best"><i></i>{spans}</li>'
     named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
@@ -186,8 +195,14 @@ def html(
         many = counts.get(group, 0)
         of = f", {len(members)} of {many:,}" * (many > len(members))
         lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}{of}</th></tr>')
-        lines += (_line(row, row is best, base) for row in members)
+        lines += (_line(row, row is best, base, _is_open(row, open_numbers)) for row in members)
     return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
+
+
+def _is_open(row: RankedRow, open_numbers: Collection[int]) -> bool:
+    """Returns False of a computation that is settled."""
+    each = row.candidate
+    return each.step is not None or each.number in open_numbers
 
 
 def _axis(rows: Sequence[RankedRow]) -> str:
@@ -204,7 +219,7 @@ def _axis(rows: Sequence[RankedRow]) -> str:
     return f'<tr class="row axis" aria-hidden="true"><th></th><td class="bar">{places}</td></tr>'
 
 
-def _line(row: RankedRow, is_best: bool, base: str) -> str:
+def _line(row: RankedRow, is_best: bool, base: str, is_open: bool = True) -> str:
     name = escape(row.name)
     if row.path:
         name = f'<a href="{escape(base + row.path)}">{name}</a>'
@@ -214,13 +229,13 @@ def _line(row: RankedRow, is_best: bool, base: str) -> str:
         for part in row.parts
     )
     high = row.end * _ends(row.candidate, 1.0)[1]
-    is_open = ' class="open"' if high > 1 + 1e-9 else ""
+    endless = ' class="open"' if high > 1 + 1e-9 else ""
     ends = f"left:{row.low:.1%};width:{row.high - row.low:.1%}"
-    reach = f'<u{is_open} style="{ends}"></u>' if row.span else ""
+    reach = f'<u{endless} style="{ends}"></u>' if row.span else ""
     doubt = " unsure" * (row.candidate.fits != "yes")
     gauge = f'<i class="gauge{doubt}"><i style="width:{min(1.0, row.filled):.1%}"></i></i>'
     return (
-        f'<tr class="row{" first" * is_best}"><th scope="row">{name}<small>{escape(row.policy)}</small></th>'
+        f'<tr class="row{" first" * is_best}{" settled" * (not (is_best or is_open))}"><th scope="row">{name}<small>{escape(row.policy)}</small></th>'
         f'<td class="bar"><div style="width:{row.end:.1%}">{parts}</div>{reach}</td>'
         f"<td><b>{escape(row.time)}</b><small>{escape(row.span)}</small></td>"
         f"<td>{escape(row.memory)}{gauge if row.filled else ''}</td></tr>"

@@ -292,6 +292,9 @@ def test_what_may_not_fit_has_the_memory_that_it_needs_beside_its_time():
     computed = [replace(row, candidate=replace(row.candidate, step=None)) for row in rows]
     drawn = html(computed, "Time", {}, True)
     assert "range of the best<" in drawn and "80%" not in drawn, "a measured interval is another"
+    drawn = html(computed, "Time", {}, True, {computed[1].candidate.number})
+    assert "range of the best, behind what could win<" in drawn
+    assert drawn.count(" settled") == len(computed) - 2, "but the best and what is open"
 
 
 def test_estimates_whose_intervals_reach_the_compiled_first_could_still_win():

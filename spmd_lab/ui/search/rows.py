@@ -178,11 +178,7 @@ def html(
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
-    spans = f"{RANGE if best.candidate.step else 'range'} of the best"
-    if is_by_time and best.candidate.step is not None:
-        spans += ": overlapping it could win"
-    elif open_numbers:
-        spans += ", behind what could win"
+    spans = _band_words(best, is_by_time, bool(open_numbers))
     key += f'<li class="best"><i></i>{spans}</li>'
     named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
@@ -197,6 +193,13 @@ def html(
         lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}{of}</th></tr>')
         lines += (_line(row, row is best, base, _is_open(row, open_numbers)) for row in members)
     return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
+
+
+def _band_words(best: RankedRow, is_by_time: bool, is_open: bool) -> str:
+    """Returns what the shade is, and which rows could win by it."""
+    if best.candidate.step is not None:
+        return f"{RANGE} of the best" + ": overlapping it could win" * is_by_time
+    return "range of the best" + ", behind what could win" * is_open
 
 
 def _is_open(row: RankedRow, open_numbers: Collection[int]) -> bool:

@@ -288,8 +288,8 @@ def test_a_verdict_names_candidates_in_words():
     shown = Proof(RUN, experiment(), said, dict(zip(names, (1.0, 2.0), strict=True)), (0, 1), 9)
     answer = Answer(read_array_question(OPEN), 2, every, True, proof=shown)
     assert words.verdict_words(answer) == (
-        "x=8 · m over x, n over y · Automatic is fastest in this process: 1 s per call. "
-        "Next is x=8 · replicated · shard_map, 2.00× as long (1.90 to 2.10)."
+        "x=8, m over x, n over y, Automatic is fastest in this process: 1 s per call. "
+        "Next is x=8, replicated, shard_map, 2.00× as long (1.90 to 2.10)."
     )
 
 
@@ -373,7 +373,9 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     )
     settled = {0, 3} | ({1} if differs else set())  # measured beside the first, or far slower
     assert every_open.open_numbers == {0, 1, 2, 3, 4} - settled
-    assert words.open_words(every_open) == f"Not settled: {5 - len(settled)} others could win"
+    assert words.open_words(every_open) == (
+        f"Not settled: {5 - len(settled)} others of 5 looked at could win"
+    )
     crashed = replace(every[2], stage="failed", measured_s=None, detail="it crashed.")
     beside = Answer(read_array_question(OPEN), 3, [*every[:2], crashed], True)
     assert words.state_words(beside).endswith("1 failed, the first of them c (it crashed).")

@@ -86,6 +86,19 @@ def test_why_a_search_stopped_is_one_line(answer, budget_s, is_few, stated):
     assert words.stopped_words(answer, budget_s, is_few) == stated
 
 
+def test_a_search_whose_time_ended_before_a_compile_says_so():
+    question = read_question(ASKED)
+    found = [*models.candidates(question)][:400]
+    for space, seconds in ((400, 29.0), (400, 35.0), (900, 35.0)):
+        short = Answer(question, space, found, True, seconds)
+        stopped = words.stopped_words(short, 30.0, False)
+        ended = "Its 30 s ended before a first compile did: give it more."
+        assert stopped == ended * (seconds > 30)
+        assert not words.stopped_words(short, None, False), "it was to compile nothing"
+        assert words.open_words(short)
+        assert (" of 400 looked at could win" in words.open_words(short)) is (space > 400)
+
+
 def test_milliseconds_of_other_batches_name_the_sequences_that_they_are_of():
     question = read_question(ASKED | {"global_batch": None})
     found = [*models.candidates(question)][:400]

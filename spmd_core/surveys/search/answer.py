@@ -457,15 +457,19 @@ def next_words(answer: Answer) -> str:
 
 def stopped_words(answer: Answer, budget_s: float | None, is_few: bool) -> str:
     """Returns why a search of plans stopped compiling: it had compiled as many as it does at once, or
-    its time was over; "" where it compiled nothing.
+    its time was over, which may be before it compiled any; "" where it was to compile nothing.
 
     Args:
       budget_s: seconds that it had; None where that is not known.
       is_few: True if it compiled as many as it does at once.
     """
     compiled = answer.counts["compiled"]
-    if not compiled or answer.winner is None or answer.winner.step is None:
+    if answer.winner is None or answer.winner.step is None:
         return ""
+    if not compiled:
+        if not budget_s or answer.seconds < budget_s:
+            return ""
+        return f"Its {budget_s:.0f} s ended before a first compile did: give it more."
     took = seconds_text(answer.seconds)
     if is_few:
         return f"Stopped after {took}, once the {count_text(compiled)} best were compiled."
@@ -627,12 +631,13 @@ def how_many_overlap(answer: Answer) -> str:
 
 def open_words(answer: Answer) -> str:
     """Returns how many others may be as fast, by their ranges or their estimates; "" for none."""
-    return not_settled_words(len(answer.open_numbers))
+    of = f" of {count_text(len(answer.found))} looked at" * bool(answer.counts["not looked at"])
+    return not_settled_words(len(answer.open_numbers), of)
 
 
-def not_settled_words(many: int) -> str:
-    """Returns how many others could be the best; "" for none."""
-    return f"Not settled: {numbered(many, 'other')} could win" if many else ""
+def not_settled_words(many: int, of: str = "") -> str:
+    """Returns how many others could be the best, `of` how many; "" for none."""
+    return f"Not settled: {numbered(many, 'other')}{of} could win" if many else ""
 
 
 def picked_words(answer: Answer) -> str:

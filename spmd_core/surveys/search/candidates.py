@@ -174,15 +174,18 @@ def rule_words(rule: Rule) -> str:
 
 
 def called_words(candidate: Candidate) -> str:
-    """A candidate in words: `x=2,y=4 · batch over x, in over y · Automatic`; a step by its name."""
-    if candidate.step:
-        return candidate.name
-    mesh, *rest = candidate.name.split(" · ")
+    """A candidate in words: `x=2 y=4, batch over x, in over y, Automatic`; a step by its name."""
+    return candidate.name if candidate.step else named_words(candidate.name)
+
+
+def named_words(name: str) -> str:
+    """Returns the name of a candidate of a computation in words."""
+    mesh, *rest = name.split(" · ")
     named = [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
     dims = (
         each.replace(" ", ", ").replace(":", " over ") if ":" in each else each for each in rest[:1]
     )
-    return " · ".join([mesh, *dims, *named])
+    return ", ".join([mesh.replace(",", " "), *dims, *named])
 
 
 def lead_name(candidate: Candidate) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from spmd_core.base import seconds_text
 from spmd_core.search import (
     TOP,
     Answer,
@@ -10,6 +11,7 @@ from spmd_core.search import (
     KeptSearch,
     Ranked,
     StandardSharding,
+    link,
     price_per_billion,
 )
 from spmd_core.surveys.search.answer import (
@@ -29,6 +31,7 @@ from spmd_core.surveys.search.candidates import (
     batches_words,
     hours_text,
     known_by,
+    named_words,
     rule_words,
     standard_words,
     ties_words,
@@ -137,12 +140,14 @@ def kept_search(answer: Answer, state: str, at: float) -> KeptSearch:
 
 
 def kept_words(kept: KeptSearch) -> str:
-    """Returns the winner of a search that is kept in a line: its time for a billion tokens, how that is
-    known, its name; of a computation, or without a winner, the sentence of the answer.
+    """Returns the winner of a search that is kept in a line: its time, of a model for a billion tokens,
+    how that is known, its name; of serving, or without a winner, the sentence of the answer.
     """
     first = kept.winner
-    if first is None or "model" not in kept.question:
+    if first is None or kept.question.get("kind") == link.SERVING:
         return kept.words
+    if "model" not in kept.question:
+        return f"{seconds_text(first.seconds)} {first.stage}: {named_words(first.name)}"
     hours = hours_text(first.seconds / first.tokens * 1e9 / 3600)
     return f"{hours} for a billion tokens, {first.known_by}: {first.name}"
 

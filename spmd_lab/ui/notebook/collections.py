@@ -7,6 +7,7 @@ import streamlit as st
 from spmd_core.base import RequestError, numbered
 from spmd_core.runs import COLLECTION_ID, RUN, TEXT, Collection, CollectionItem
 from spmd_core.search import KeptSearch
+from spmd_core.surveys.search import kept_words
 from spmd_core.terms import ago
 from spmd_lab.ui import cards, links, shell, state
 from spmd_lab.ui.charts import glimpse
@@ -95,7 +96,7 @@ def _search_row(kept: KeptSearch) -> None:
             st.page_link(
                 "pages/history.py", label=plain(kept.title), query_params={"searches": kept.id}
             )
-            st.caption(plain(f"{kept.words} {ago(kept.at)}"))
+            st.caption(plain(f"{kept_words(kept)}, {ago(kept.at)}"))
 
 
 def listed() -> bool:

@@ -1,7 +1,7 @@
 """A sweep of collectives as a chart: bandwidth or time over bytes, both logarithmic."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from spmd_core.base import about_bytes, between, by_key, bytes_text, seconds_text, span_text
@@ -47,26 +47,26 @@ def sweep_chart(
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
     dotted; a rule from which size on half of the highest bandwidth is reached. Each is named where
-    it has that `size`; around what is predicted its `span`, in times as long. A name has both ends
-    of the `span`, or of the `other_span`.
+    it has that `size`, and has its `span` around it, or its `other_span`, in times as long.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     span = span if lead == PREDICTED else None
     rows = _rows(points, MEASURED, quantity, lead) + _rows(points, PREDICTED, quantity, lead)
     rows = _spanned(rows, quantity, span)
     rows += _spanned(_rows(beside, other, quantity, lead), quantity, other_span)
-    band = _band(rows, quantity, span) if span else []
+    band = _band(rows, PREDICTED, quantity, span)
+    other_band = _band(rows, other, quantity, other_span)
     pointed = [row for row in rows if row["line"] in (lead, other)]
     chosen = [row for row in pointed if row["bytes"] == size]
     halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
-    reach = max((cast(float, row["high"]) for row in band), default=0.0)
+    reach = max((cast(float, row["high"]) for row in (*band, *other_band)), default=0.0)
     x, y = _axes([*points, *beside], quantity, reach)
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
-        layer(band, _BAND, x=x, y=y | {"field": "low"}, y2={"field": "high"}),
+        *_bands(band, other_band, x, y),
         layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=_dash(dashes, len(kinds) > _NAMED)),
         layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
         layer(halves, _half_rule(quantity), x=x, y=y, color=shown, tooltip=_HALF_HOVER),
@@ -76,6 +76,13 @@ def sweep_chart(
         layers += _names(rows, quantity, size, -30 if band else -12, x=x, y=y, color=shown)
         layers.append(_half_label(halves, quantity, x=x, color=shown))
     return layered(layers, _HEIGHT_PX)
+
+
+def _bands(own: Sequence[Row], other: Sequence[Row], x: Spec, y: Spec) -> Iterator[Spec]:
+    """The ranges of what is predicted, and of what it is compared with."""
+    ends = {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}}
+    yield layer(own, _BAND, **ends)
+    yield layer(other, _BAND | {"color": _OTHER}, **ends)
 
 
 def _dash(dashes: Mapping[str, list[int]], has_legend: bool) -> Spec:
@@ -102,11 +109,11 @@ def _half_label(halves: Sequence[Row], quantity: str, **channels: Spec) -> Spec:
     return layer(halves, mark, **channels, text={"field": "label"})
 
 
-def _band(rows: Sequence[Row], quantity: str, span: TimeRange) -> list[Row]:
+def _band(rows: Sequence[Row], line: str, quantity: str, span: TimeRange | None) -> list[Row]:
     return [
         {"bytes": row["bytes"], **_ends(row, quantity, ends)}
         for row in rows
-        if row["line"] == PREDICTED and (ends := span.at(cast(int, row["bytes"])))
+        if span and row["line"] == line and (ends := span.at(cast(int, row["bytes"])))
     ]
 
 

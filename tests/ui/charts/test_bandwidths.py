@@ -197,6 +197,18 @@ def test_a_size_that_is_chosen_is_that_of_the_figures_the_label_and_the_ranking(
     assert ratio == {round(high / min(1.0, low), 3)}
 
 
+@pytest.mark.parametrize("view", ["Time", "Bus bandwidth"])
+def test_what_is_compared_has_its_range_drawn_as_the_target_has(data_folder, view):
+    asked = {"workload": "collectives", "target": "tpu:v5e:2x4", "mesh": {"x": 2, "y": 4}}
+    screen = opened("collectives", experiment=link.encode(parse_experiment(asked)), view=view)
+    next(each for each in screen.button if each.label == "Compare with v5p").click().run()
+    bands = [each for each in charts(screen)[0]["layer"] if each["mark"]["type"] == "area"]
+    assert len(bands) == 2
+    for each in bands:
+        ratios = {round(row["high"] / row["low"], 2) for row in each["data"]["values"]}
+        assert ratios == {round(published_spans()["all-reduce"][1], 2)}
+
+
 @pytest.mark.parametrize(
     ("tab", "shown"),
     [("over y", "y"), ("over y=4", "y"), ("y", "y"), ("over x and y", "x+y"), ("x+y", "x+y")],

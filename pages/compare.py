@@ -41,6 +41,7 @@ run = live.joined("compare", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
+alike = bool(experiment.variants) and variants.equal()  # the sidebar has which
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(plain(small_program.question(experiment)), width="stretch")
     variants.offer(experiment)
@@ -51,7 +52,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
         type="primary" if at_work or not live.has_result(run) else "secondary",
         icon=":material/play_arrow:",
         key="run",
-        disabled=bool(refusal or misfit) or at_work,
+        disabled=bool(refusal or misfit or alike) or at_work,
     )
 changed.draw(experiment)
 if run is None or not tour.guide(run):

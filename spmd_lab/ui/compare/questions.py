@@ -63,7 +63,7 @@ def _program(view: View) -> None:
     name, _ = selected.of(view.result)
     if name and not st.session_state.get(choices.STRATEGY):
         st.session_state[choices.STRATEGY] = name
-    viewer.show(view.result.run, tuple(view.result.strategies), communication.PROGRAMS)
+    viewer.show(view.result.run, view.result.order, communication.PROGRAMS)
 
 
 _DRAW = {

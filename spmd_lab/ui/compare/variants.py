@@ -14,7 +14,7 @@ from spmd_lab.ui.state import VariantForm
 
 _SCREEN = "compare"
 _ADD = "A copy of the fields, to change there. All variants are measured in the same rounds."
-_COPY = "Another variant equals “{}”: change its mesh, sharding or target in the fields."
+_COPY = "“{}” and “{}” are equal: change the mesh, sharding or target of one."
 
 
 def name_field() -> None:
@@ -60,11 +60,24 @@ def draw(experiment: Experiment) -> None:
             target = state.draft(_SCREEN)["target"].removeprefix("tpu:")
             help_ = "Gives every variant the target that the fields show."
             _button(plain(f"All on {target}"), "target", _all_on, help_, icon="dns")
-    at = state.variant_at(_SCREEN)
+    if alike := equal():
+        st.caption(plain(_COPY.format(*alike)))
+
+
+def equal() -> tuple[str, str] | None:
+    """Returns the names of two variants that are equal, the one that the fields show first; None
+    where no two are.
+    """
+    listed, at = state.variants(_SCREEN), state.variant_at(_SCREEN)
     # a copy leaves out strategies that would be measured twice
     forms = [{**form, "strategies": ()} for _, form in listed]
-    if forms.count(forms[at]) > 1:
-        st.caption(plain(_COPY.format(_names(listed)[at])))
+    for one in sorted(range(len(forms)), key=lambda place: place != at):
+        if others := [
+            other for other in range(len(forms)) if forms[other] == forms[one] and other != one
+        ]:
+            names = _names(listed)
+            return names[one], names[others[0]]
+    return None
 
 
 def _button(

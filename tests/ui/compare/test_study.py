@@ -1,6 +1,7 @@
 """Compare as the screen of a study: adding a variant, editing it in place, its link, its one table."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,7 +13,7 @@ from spmd_core.experiment import link, parse_experiment
 from spmd_core.results import Result
 from spmd_core.terms import marker as marker_of
 from spmd_lab.ui.charts import colors
-from spmd_lab.ui.compare import view
+from spmd_lab.ui.compare import questions, view
 from spmd_lab.ui.compare.study import cost_words
 from tests.answers import records, texts
 from tests.ui.predictions import prediction, store
@@ -64,10 +65,14 @@ def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
     alone = shown(screen)
     named(screen.button, "Add a variant").click().run()
     assert [each.name for each in shown(screen).variants] == ["variant 1", "variant 2"]
+    (alike,) = [each.value for each in screen.caption if "are equal" in each.value]
+    assert alike.startswith("“variant 2” and “variant 1” are equal")
+    assert named(screen.button, "Run").disabled
     named(screen.get("button_group"), "Mesh axes").set_value(2).run()
     named(screen.number_input, "Axis 2 size").set_value(2)
     named(screen.number_input, "Axis 1 size").set_value(4).run()
     found = shown(screen)
+    assert not named(screen.button, "Run").disabled
     assert [each.name for each in found.variants] == ["mesh x=8", "mesh x=4 y=2"]
     assert found.variants[0].experiment == alone
     assert found.variants[1].experiment.strategies == ("auto", "constrained", "shard_map")
@@ -322,3 +327,12 @@ def test_a_study_names_before_it_runs_how_many_programs_it_times_and_for_how_lon
     assert STUDY.processes == 3 and cost_words(STUDY) == (
         "2 programs side by side: about 5 s, up to 5 s while a verdict stays open"
     )
+
+
+def test_the_program_that_is_shown_first_is_that_of_the_fastest_row(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(questions.viewer, "show", lambda run, names, key: drawn.append(names))
+    monkeypatch.setattr(questions.selected, "of", lambda result: ("", None))
+    questions._program(SimpleNamespace(result=RESULT))
+    (names,) = drawn
+    assert list(names) == ["[b](c)/auto", "in over x/auto"]

@@ -22,6 +22,7 @@ from spmd_core.search import (
 )
 from spmd_core.search.spaces.array_space import canonical, meshes, shardings
 from spmd_core.surveys import search as words
+from spmd_core.surveys.search.kept import kept_search
 from spmd_core.words.strategies import compared
 from tests.labs import experiment
 from tests.roofline.test_expected import machine
@@ -407,3 +408,9 @@ def test_a_calibration_takes_the_place_of_the_guessed_rates():
         if each.stage == "estimated"
     }
     assert guessed.keys() == found.keys() and "dispatch" not in guessed["x=8 · m:x · auto"]
+
+
+def test_a_kept_search_is_one_line_of_its_winner():
+    winner = measured(0, "x=2,y=4 · m:x n:y · auto", 8.36e-3)
+    kept = kept_search(Answer(read_array_question(OPEN), 3, [winner], True), "done", 0.0)
+    assert words.kept_words(kept) == "8.36 ms measured: x=2 y=4, m over x, n over y, Automatic"

@@ -455,6 +455,7 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if best:
             search.offer(best)
+            better.told(experiment, mine)
         is_offered = _offer_fix(wrong, is_first=not (is_worse or best))
         has_first = bool(best) or (is_offered and not wrong.fixes.is_no_gain)
         waits = ""
@@ -468,7 +469,8 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         fix.undo(is_first=is_worse)
         if waits:
             st.caption(plain(waits), width="stretch")
-        better.told(experiment, mine)
+        if not best:
+            better.told(experiment, mine)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
 

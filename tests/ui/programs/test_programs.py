@@ -18,7 +18,7 @@ from bench.exported import abstract_mesh, sgd_step, written
 from bench.lost_batches import PLANTED
 from spmd_core import history
 from spmd_core.advice import all_findings, clean_words, gate_words, over_most, saved_bytes
-from spmd_core.answers import SENT, Figure, WhatIf
+from spmd_core.answers import PEAK, SENT, Figure, WhatIf
 from spmd_core.base import RequestError, WorkerError
 from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
@@ -644,13 +644,15 @@ def test_the_dim_that_the_most_devices_divide_is_sharded_over_them(shape, mesh, 
     assert over_most(shape, Program(described, mesh)) == spec
 
 
-def test_a_link_meets_a_process_that_propagates_and_nothing_is_compiled(screen):
+def test_a_link_meets_a_process_that_propagates_and_no_fix_is_compared(screen):
     described = programs.take(door.EXAMPLE.read_bytes(), "example")
-    screen.query_params["experiment"] = link.encode(as_exported(described))
+    experiment = as_exported(described)
+    screen.query_params["experiment"] = link.encode(experiment)
     screen.run()
     held = lab()
-    assert len(held._propagating._known) == 1 and not held._partitioning._known
-    assert not figures(screen).startswith("Peak memory")
+    assert len(held._propagating._known) == 1
+    assert [each for each, _ in held._partitioning._known] == [experiment.id], "as it is, alone"
+    assert figures(screen).startswith("Estimated step")
 
 
 def test_what_was_compared_before_is_shown_of_a_link_and_nothing_is_compared_anew(
@@ -1242,6 +1244,51 @@ def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is
     assert named == "60% of the step waits for all-reduce over data; 60% at f.py:3."
     assert not result._limit(wrong(0.0001)), "what computes is not wrong"
     assert result._headline(wrong(0.0001)).startswith("moments is held twice"), "1. Not donated"
+
+
+@pytest.mark.parametrize("best_s", [0.3, 0.6, 1.2])
+@pytest.mark.parametrize("fixed_s", [None, 0.5, 0.9])
+def test_the_best_of_a_search_is_first_where_no_known_fix_is_as_fast(
+    opened, monkeypatch, best_s, fixed_s
+):
+    experiment, first, _, wrong = opened
+    after = answered(4.0, fixed_s) if fixed_s else None
+    known = after and WhatIf(
+        experiment, experiment.vary(target="tpu:v5e:2x2"), (answered(4.0, 1.0), after)
+    )
+    best = SimpleNamespace(seconds=best_s, stage="compiled", experiment=None)
+    own = experiment.vary(target="tpu:v5e:2x2")
+    best.experiment = experiment
+    over = SimpleNamespace(is_over=True, answer=SimpleNamespace(winner=best))
+    monkeypatch.setattr(better, "_search", lambda _: over)
+    mine = better.own(own, Estimate(low=0.9, estimate=1.0, high=1.1), None)
+    is_first = best_s < min(1.0, fixed_s or 1.0)
+    of = wrong([first], known) if known else replace(wrong([first], None), change=None)
+    assert (result._ahead(of, mine) is best) is is_first
+    assert result._ahead(of, better.own(experiment, None, None)) is None, "of no known time"
+    best.stage = "estimated"
+    assert result._ahead(of, mine) is None, "which is known less well than the program"
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_compiled_program_has_its_peak_among_its_figures_while_a_fix_is_compared(
+    opened, is_changed
+):
+    experiment, first, _, wrong = opened
+    compared = (answered(4.0, 1.0), answered(3.0, 0.9))
+    change = WhatIf(experiment, experiment.vary(target="tpu:v5e:2x2"), compared)
+    of = StrategyResult(
+        status="ok", prediction=waits(0.003), memory_bytes=MemoryBytes(peak=3 << 30), collectives=()
+    )
+    run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+    fixes = fix.Fixes([first], {}, {})
+    program = wrong([first], None).program
+    now = result.Wrong(program, fixes, change if is_changed else None, [0], 1 << 34, of, run)
+    figures, _ = result._figures(now, None, "of 15.8 GiB HBM")
+    peak = next(each for each in figures if each.title == PEAK)
+    assert peak.value == ("4.0 → 3.0 GiB" if is_changed else "3.0 GiB")
+    assert peak.more == "as opened → now, " * is_changed + "of 15.8 GiB HBM"
+    assert PEAK in now.titles or not is_changed
 
 
 @pytest.mark.parametrize("waited_s", [0.0001, 0.003])

@@ -246,7 +246,7 @@ def _checked(specs: Specs) -> WhatIf | None:
 
 
 def is_opened() -> bool:
-    """Returns True if the user opened the program here: of a link that is followed nothing is
+    """Returns True if the user opened the program here: of a link that is followed no fix is
     partitioned unasked.
     """
     return state.aside("programs", constrain.OPENED) == state.experiment("programs").id

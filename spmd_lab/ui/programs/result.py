@@ -38,7 +38,7 @@ from spmd_core.runs import Partitioned, RunStatus
 from spmd_core.search import Candidate
 from spmd_core.surveys.search import Own
 from spmd_core.terms import ago, listed as in_words
-from spmd_core.words import waiting, waits_at
+from spmd_core.words import predictions, waiting, waits_at
 from spmd_core.workloads import Described, Program, matches
 from spmd_lab.ui import cards, live, remedies, state
 from spmd_lab.ui.compare import comparison, questions, view as views
@@ -668,7 +668,9 @@ def _slight(first: StepFinding | None, of: StrategyResult | None) -> str:
         return ""
     parts = of.prediction.shares_s
     share = sum(parts.get(name, 0.0) for name in _PRODUCTS) / (sum(parts.values()) or 1.0)
-    if share >= _LITTLE:
+    if share >= _LITTLE or predictions.notes_of_parts(
+        of.prediction
+    ):  # products stream such operands, too
         return ""
     return f"{capital(limit_of(of))}; products of a wider dtype take {share:.1%} of it."
 

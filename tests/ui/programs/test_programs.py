@@ -1700,6 +1700,9 @@ def test_products_that_take_little_of_the_step_are_not_what_is_wrong_first(matmu
     words = result._headline(wrong)
     assert words.startswith("The step is HBM-bound; products") is (matmul_s < 0.02)
     assert ("products of a wider dtype take 2.0% of it" in words) is (matmul_s < 0.02)
+    among = prediction.model_copy(update={"mfu": 0.99})  # others are bound by HBM
+    seen = replace(wrong, compiled=of.model_copy(update={"prediction": among}))
+    assert result._headline(seen).startswith("Products at f.py:3 are of a wider dtype")
 
 
 @pytest.mark.parametrize("waited_s", [0.003, 0.006])

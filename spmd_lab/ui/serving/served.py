@@ -381,5 +381,5 @@ def _sizes(load: ServingLoad) -> tuple[object, ...]:
 
 
 def _points_of(sentences: Iterable[str]) -> None:
-    lines = [plain(each) for each in sentences]
-    st.markdown("\n".join(f"- {each}" for each in lines) if len(lines) > 1 else lines[0])
+    text = "\n".join(f"- {plain(each)}" for each in sentences)
+    st.markdown(text if "\n" in text else text.removeprefix("- "))

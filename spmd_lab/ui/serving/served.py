@@ -381,5 +381,8 @@ def _sizes(load: ServingLoad) -> tuple[object, ...]:
 
 
 def _points_of(sentences: Iterable[str]) -> None:
-    text = "\n".join(f"- {plain(each)}" for each in sentences)
-    st.markdown(text if "\n" in text else text.removeprefix("- "))
+    first, *others = sentences
+    if not others:
+        st.markdown(plain(first))
+    else:
+        st.markdown("\n".join(f"- {plain(each)}" for each in (first, *others)))

@@ -69,7 +69,7 @@ BAD = [
     (["layout", "recipe:local_shape"], "workload program describes no arrays"),
     (
         ["layout", "--mesh", "x=3", "--shape", "4", "--spec", '["x"]'],
-        "d0=4 does not divide over mesh axis x=3: use d0=3 or 6, x=2 or 4, or leave d0 unsharded",
+        "d0=4 does not divide over mesh axis x=3: use d0=3 or 6, x=2, or leave d0 unsharded",
     ),
     (
         ["layout", "--mesh", "x=2", "--shape", "4", "--spec", '["z"]'],

@@ -209,8 +209,8 @@ def test_a_measured_time_is_not_set_against_an_estimate():
     )
     assert "not compared, since only it is an estimate" in words.why_not(answer, other)
     assert words.sure_words(answer) == (
-        "1 of 2 measured: nothing compared yet. 1 is only estimated, to be faster. "
-        "1 estimate could win."
+        "1 of 2 measured: nothing compared yet. 1 is only estimated, to be faster; "
+        "by its range it could win."
     )
 
 

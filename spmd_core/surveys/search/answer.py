@@ -263,9 +263,11 @@ def _estimates_words(answer: Answer) -> str:
         if left > 1
         else f", {'' if ahead == '1' else 'not '}to be {less}"
     )
-    known = [f"{count_text(left)} {verb} only estimated{of_them}."]
+    by_range = ""
     if open_ := answer.open_estimates:
-        known.append(f"{numbered(open_, 'estimate')} could win.")
+        by_range = "; by its range it could win"
+        by_range = f"; by their ranges {count_text(open_)} could win" if left > 1 else by_range
+    known = [f"{count_text(left)} {verb} only estimated{of_them}{by_range}."]
     if alone := len(answer.open_alone):
         known.append(f"{count_text(alone)} measured alone could win.")
     return " ".join(known)

@@ -71,6 +71,7 @@ def search(page: Page, url: str, run: str) -> None:
     main = visit(page, f"{url}/search").get_by_test_id("stButton")
     _press(page, main.get_by_role("button", name="Search", exact=True), "Download")
     page.get_by_text("Every candidate").first.wait_for(timeout=3 * PATIENCE_MS)
+    page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=10 * PATIENCE_MS)
 
 
 def predict(page: Page, url: str, run: str) -> None:

@@ -12,6 +12,7 @@ from spmd_core.base import (
     RequestError,
     bytes_text,
     count_text,
+    even_seconds,
     mesh_text,
     number_text,
     numbered,
@@ -305,9 +306,9 @@ def better_point(
     answered: Callable[[ServingQuestion], ServingAnswer] = serve,
 ) -> CurvePoint | None:
     """Returns the number of requests at once whose own answer has most tokens per chip of those that
-    beat the lead, the fewest chips where several have as many: within the limits, or without limits for
-    users as fast; of a lead that misses the limits, of those that keep them. Else the point with most of the curves that do; None where none
-    does.
+    beat the lead, the fewest chips where several have as many: within the limits, or without limits
+    for users as fast; of a lead that misses the limits, of those that keep them. Else the point with
+    most of the curves that do; None where none does.
     """
     question, lead = answer.question, answer.lead
     assert lead is not None
@@ -727,24 +728,23 @@ def engine_words(answer: ServingAnswer) -> str:
     return f"Compiled, a decode step takes {times} times its estimate; the time per token has it."
 
 
+def _compiled_step(each: _Marked) -> str:
+    step = each.row.compiled
+    assert step is not None
+    if step.fits:
+        return even_seconds(step.seconds)
+    return f"does not fit: takes {bytes_text(step.peak or 0)}"
+
+
 def compiled_table(answer: ServingAnswer) -> Table | None:
-    """Returns the compiled decode steps beside their estimates, the best row first; None of none."""
-    rows = [_Marked("", row) for row in answer.rows if row.compiled and row.compiled.fits]
-    names = ("On", "Mesh", "Program's step", "Its estimate")
-    columns = tuple(each for each in _ROWS.columns if each.title in names)
-    return Sheet(columns).table(rows, "screen") if rows else None
-
-
-def compiled_steps(answer: ServingAnswer) -> tuple[str, ...]:
-    """Returns the seconds of each decode step that is compiled, as sentences."""
-    return tuple(
-        f"{_on(row)}: {seconds_text(step.seconds)} compiled, {seconds_text(step.estimate)} estimated, "
-        "of XLA's program beside a contiguous cache."
-        if step.fits
-        else f"{_on(row)}: does not fit, its step takes {bytes_text(step.peak or 0)}."
-        for row in answer.rows
-        if (step := row.compiled)
+    """Returns each compiled decode step beside its estimate, the best row first; None of none."""
+    on, mesh = _ROWS.columns[:2]
+    estimate = seconds(
+        "Its estimate", lambda each: each.row.compiled and each.row.compiled.estimate
     )
+    steps = Sheet((on, mesh, text("Compiled decode step", _compiled_step), estimate))
+    rows = [_Marked("", row) for row in answer.rows if row.compiled]
+    return steps.table(rows, "screen") if rows else None
 
 
 def left_out(answer: ServingAnswer) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,8 @@ def bytes_text(count: float | None, like: float | None = None) -> str:
 
 
 def bytes_change(was: float, now: float) -> str:
-    """Returns bytes as a change, in one unit, both with three digits where they have as many and are below ten.
+    """Returns bytes as a change, in one unit; both with three digits where some have as many, and are
+    below ten.
 
     >>> bytes_change(2.32 * 2**30, 1.48 * 2**30), bytes_change(2 * 2**30, 1.5 * 2**30)
     ('2.32 → 1.48 GiB', '2.0 → 1.5 GiB')

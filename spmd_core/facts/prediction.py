@@ -16,9 +16,7 @@ SAME_PROGRAM = "same program"  # `row`, the first whose compiled program is the 
 # of a peak and of an estimate: the same program compiled twice differs by less
 SAME_PEAK, SAME_ESTIMATE = 0.01, 0.02
 MAY_TAKE_LONGER = "may take longer"  # an estimate's: plans like it compiled to more than theirs
-TOOK_LONGER = (
-    "took longer"  # an estimate's: every published step on its chips took more than theirs
-)
+TOOK_LONGER = "took longer"  # an estimate's: each published step on such chips took more
 LONGER = (MAY_TAKE_LONGER, TOOK_LONGER)  # why an interval reaches far
 RINGS = "may become rings"  # an estimate's: the compiler may split matmuls among few devices
 

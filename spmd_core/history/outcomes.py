@@ -72,13 +72,10 @@ def verdict(facts: Result) -> Judged | None:
         return WRONG, "✗ Wrong values", listed([row_title(facts, name) for name in wrong])
     if judged := sharding_verdict(facts):
         kind, words = judged
-        if kind != "cannot tell" and noise_words(facts):
-            return (
-                "known",
-                SHARDING[kind],
-                f"{words}, noisy",
-            )  # less is claimed of times that scatter
-        return kind, SHARDING[kind], words
+        if kind == "cannot tell" or not noise_words(facts):
+            return kind, SHARDING[kind], words
+        # less is claimed of times that scatter
+        return "known", SHARDING[kind], f"{words}, noisy"
     if facts.comparison is not None and facts.comparison.ratios:
         words = short_verdict(facts)
         is_open = words == "Cannot tell"

@@ -87,8 +87,8 @@ class Candidate:
     candidate that it equals; `run` the one that first answered it, `study` the one that measured it
     beside others, if any did. `partitioned`: its estimate is of the program as the compiler partitions
     it, not of a formula. `moved`: mesh axes that shard the batch of an exported program and do not in
-    its file, or the other way about. `constrained`: of a candidate that is another with a constraint, the number
-    of that, the `file:line` of the value, and its spec.
+    its file, or the other way about. `constrained`: of a candidate that is another with a constraint,
+    the number of that, the `file:line` of the value, and its spec.
     """
 
     number: int

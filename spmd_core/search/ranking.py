@@ -91,8 +91,8 @@ def ranking(
 
 def _as_sure(each: Candidate, value: float, best_sure: float) -> tuple[float, float]:
     """The score by which a candidate ranks, and what orders those of one such score: of estimated plans
-    what is within `SAME` of the best of their target is equal to it; an estimate that may not fit is behind the best that is sure to, the fastest first; one that is unlikely to
-    is behind all.
+    what is within `SAME` of the best of their target is equal to it; an estimate that may not fit is
+    behind the best that is sure to, the fastest first; one that is unlikely to is behind all.
     """
     gain = 0.0
     if each.stage != "estimated" or not each.step:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from spmd_core.answers import compiled_steps, serving_headline, serving_table, why_not_served
+from spmd_core.answers import compiled_table, serving_headline, serving_table, why_not_served
 from spmd_core.commands import predict
 from spmd_core.experiment import link
 from spmd_core.lab import collections as of_lab
@@ -138,7 +138,7 @@ def _decoded() -> list[Line]:
     known = with_compiled(answer, steps)
     return [
         [serving_headline(known)],
-        *([each] for each in compiled_steps(known)),
+        *([cell.text for cell in row] for row in compiled_table(known).rows),
         *([each] for each in why_not_served(known)),
         *([cell.text for cell in row] for row in serving_table(known, 9).rows),
     ]

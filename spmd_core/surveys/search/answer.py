@@ -549,9 +549,8 @@ def best_words(answer: Answer, winner: Candidate, own: Own | None = None) -> str
         return (
             f"About even with {others}{'' if answer.complete else ' so far'}: {lead_name(winner)}."
         )
-    if (
-        winner.step and answer.open_estimates and known > 1
-    ):  # estimates that look faster are not known as well
+    # estimates that look faster are not known as well
+    if winner.step and answer.open_estimates and known > 1:
         return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
     return f"Best{' so far' * bool(answer.open_numbers)}: {lead_name(winner)}."
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from spmd_core.advice import program_of
 from spmd_core.base import bytes_change, even_seconds, in_one_unit, numbered, seconds_text
 from spmd_core.experiment import Experiment
+from spmd_core.facts import SAME_ESTIMATE
 from spmd_core.search import AS_EXPORTED, Answer, Candidate
 from spmd_core.surveys.search.candidates import lead_name
 from spmd_core.terms import listed
 from spmd_core.workloads import VALUE
 
-_SAVES = 0.98  # of its time: a mesh that leaves more is no step ahead
 _NAMED = 3  # specs that are named where the best drops them
 
 
@@ -61,10 +61,10 @@ def memory_change(own: Own, winner: Candidate) -> str:
 
 
 def is_ahead(own: Own, winner: Candidate) -> bool:
-    """Returns True if the best takes less time by more than a fiftieth, by the estimates."""
+    """Returns True if the best takes less time, by the estimates, than what is the same."""
     if not own.seconds or not winner.seconds or own.experiment.is_alike(winner.experiment):
         return False
-    return winner.seconds < _SAVES * own.seconds
+    return winner.seconds < (1 - SAME_ESTIMATE) * own.seconds
 
 
 def is_sure(own: Own, winner: Candidate) -> bool:

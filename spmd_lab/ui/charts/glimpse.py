@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from spmd_core.base import bytes_text, seconds_text
 from spmd_core.experiment import Experiment, dtype_of, spec_code, type_text
 from spmd_core.program import CollectiveRow
 from spmd_core.terms import listed, mesh_words
+from spmd_core.workloads import DTYPE_BYTES
 from spmd_lab.ui.charts.colors import colors
-from spmd_lab.ui.charts.layout_words import together_about
+from spmd_lab.ui.charts.layout_words import short_group_texts, together_about
 from spmd_lab.ui.charts.together import GAP, Box, blocks_of, boxes_of, drawn, is_to_scale
 from spmd_lab.ui.lab import kept
 from spmd_lab.ui.markdown import plain
@@ -226,14 +228,11 @@ def _sums(
     """The sum on each device, small and apart from the others, and how wide all are together with
     their words, which are of `most` pixels.
     """
-    holders = _alike(one)[:_SUMS]
-    many, thin = len(holders), _SUM_THIN * tall
-    is_all = one.device_count <= _SUMS  # else the first ones, in colors that are apart
-    shades = (
-        colors(np.array([each[0] for each in holders]), one.device_count)
-        if is_all
-        else colors(np.arange(many), many)
-    )
+    firsts, texts = _holders(one, result)
+    many, thin = min(_SUMS, len(firsts)), _SUM_THIN * tall
+    # of more devices the first sums, in colors that are apart
+    of = (firsts, one.device_count) if one.device_count <= _SUMS else (np.arange(many), many)
+    shades = colors(*of)
     across, down = _share(one, result, nbytes)
     width, height = max(across * result.width, thin), max(down * result.height, thin)
     room, best = max(result.width, _SUMS_WIDE * tall), (0.0, 1, 1)
@@ -249,25 +248,26 @@ def _sums(
         x = result.left + at % columns * (width + gap)
         y = top + at // columns * step
         parts.append(rect(x, y, width, height, shades[at]))
-        held = ", ".join(map(str, holders[at]))
-        font = min(most, width / max(2, len(held)) / _LETTER, 0.8 * height)
+        font = min(most, width / max(2, len(texts[at])) / _LETTER, 0.8 * height)
         if font >= _LEAST_FONT:
             middle = x + width / 2, y + height / 2 + 0.35 * font
-            parts.append(text(*middle, font, held, "middle", ON_COLOR))
+            parts.append(text(*middle, font, texts[at], "middle", ON_COLOR))
     if most:
         parts.append(text(result.left, tall + 1.3 * most, most, _EACH))
     return parts, columns * (width + gap) - gap
 
 
-def _alike(one: Experiment) -> list[tuple[int, ...]]:
-    """Devices by the partial sum that they have: those along an axis that shards no operand have one."""
+def _holders(one: Experiment, result: Box) -> tuple[NDArray[np.int64], list[str]]:
+    """The first device of each partial sum, and all that have it in words: devices along an axis that
+    shards no operand have one.
+    """
     used = {axis for each in one.what.operands for axes in one.spec(each.name) for axis in axes}
     names, sizes = zip(*one.mesh, strict=True)
-    held: dict[tuple[int, ...], list[int]] = {}
-    for device, at in enumerate(np.ndindex(*sizes)):
-        shard = tuple(place for name, place in zip(names, at, strict=True) if name in used)
-        held.setdefault(shard, []).append(device)
-    return [*map(tuple, held.values())]
+    order = sorted(range(len(names)), key=lambda at: names[at] not in used)
+    parts = prod(size for name, size in one.mesh if name in used)
+    groups = np.arange(one.device_count).reshape(sizes).transpose(order).reshape(parts, -1)
+    ids = result.held.device_ids
+    return groups[:, 0], short_group_texts(groups if ids is None else np.sort(ids[groups], axis=1))
 
 
 def _is_less(one: Experiment, result: Box, nbytes: int) -> bool:
@@ -285,14 +285,15 @@ def _is_less(one: Experiment, result: Box, nbytes: int) -> bool:
 def _share(one: Experiment, result: Box, nbytes: int) -> tuple[float, float]:
     """Which part of a result's width and height a partial sum of so many bytes has; all of it where
     none fits: it may be of another array. A dim that is not sharded is added up without a collective,
-    and CPUs add narrow elements as wider ones.
+    and CPUs add 16 bits in 32.
     """
-    held = result.held
-    size = held.array_bytes(dtype_of(one, result.array.name))
+    held, dtype = result.held, dtype_of(one, result.array.name)
+    size = held.array_bytes(dtype)
     sizes = ((1, 1), (1, 1), *zip(held.shape, held.parts, strict=True))[-2:]
     down, across = ((1.0, 1 / parts, 1 / length if parts > 1 else 1.0) for length, parts in sizes)
     every = [*product(across, down)]
-    for summed in (nbytes / size, nbytes / size / 2):
+    wider = (2,) if DTYPE_BYTES.get(dtype) == 2 else ()
+    for summed in (nbytes / size / times for times in (1, *wider)):
         for each in every:
             if isclose(prod(each), summed, rel_tol=1e-3):
                 return each

@@ -139,8 +139,8 @@ def split_bar(
     named: Mapping[str, float], title: str = "", notes: Mapping[str, str] = MappingProxyType({})
 ) -> str:
     """Returns HTML of one bar of the seconds of named parts below its title, each named with its share,
-    what is noted of it and, on hover, its seconds; parts too thin for the eye are one, and one of exposed communication.
-    The shares add up to 100 %; one that rounds to nothing is not named.
+    what is noted of it and, on hover, its seconds; parts too thin for the eye are one, and one of
+    exposed communication. The shares add up to 100 %; one that rounds to nothing is not named.
     """
     total, shades = sum(named.values()) or 1.0, _shades(named)
     thin = Counter(_thin(part) for part, seconds in named.items() if seconds <= _SEEN * total)

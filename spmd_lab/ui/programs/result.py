@@ -668,9 +668,8 @@ def _slight(first: StepFinding | None, of: StrategyResult | None) -> str:
         return ""
     parts = of.prediction.shares_s
     share = sum(parts.get(name, 0.0) for name in _PRODUCTS) / (sum(parts.values()) or 1.0)
-    if share >= _LITTLE or predictions.notes_of_parts(
-        of.prediction
-    ):  # products stream such operands, too
+    # products stream such operands, too
+    if share >= _LITTLE or predictions.notes_of_parts(of.prediction):
         return ""
     return f"{capital(limit_of(of))}; products of a wider dtype take {share:.1%} of it."
 

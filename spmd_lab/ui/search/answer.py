@@ -194,7 +194,8 @@ def _made_of(winner: Candidate) -> list[Figure]:
 def headline(answer: Answer, when: str = "", ended: str = "", own: words.Own | None = None) -> bool:
     """The winner with its picture, its numbers, how sure it is, and what to do next; `when`: what it
     is the answer of, in a word, where nothing can go on with it; `ended`: why the search is over;
-    `own`: the program as it is, which the winner is set beside. Returns True if the button that goes on was pressed.
+    `own`: the program as it is, which the winner is set beside. Returns True if the button that goes
+    on was pressed.
     """
     winner = answer.winner
     if winner is None:

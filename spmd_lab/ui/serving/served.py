@@ -14,7 +14,6 @@ from spmd_core.answers import (
     apart_headline,
     beside_words,
     chosen_for,
-    compiled_steps,
     compiled_table,
     copies_figure,
     copies_words,
@@ -240,7 +239,7 @@ def _headline(answer: ServingAnswer) -> DeltaGenerator | None:
     if not waiting and (cost := beside_words(answer)):
         st.markdown(plain(cost))
     with cards.how_sure(badges):
-        _points_of((*compiled_steps(answer), *serving_sure(answer), *serving_assumptions(lead)))
+        _points_of((*serving_sure(answer), *serving_assumptions(lead)))
     _figures(answer, lead, served)
     if waiting:
         st.markdown(f"**{plain(waiting_title(answer))}**")

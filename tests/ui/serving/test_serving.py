@@ -9,7 +9,7 @@ import pytest
 from spmd_core.answers import (
     beaten_words,
     better_point,
-    compiled_steps,
+    compiled_table,
     engine_words,
     kept_ranking,
     kept_serving,
@@ -296,9 +296,13 @@ def test_the_best_steps_are_compiled_by_a_press_and_stand_in_the_answer(data_fol
     assert {row.plan for row in changed.rows if row.compiled} == set(points)
     assert all(row.compiled.seconds == 9.0 for row in changed.rows if row.plan in points)
     compiled = [row.compiled for row in changed.rows if row.compiled]
-    for step, said in zip(compiled, compiled_steps(changed), strict=True):
-        assert f"9 s compiled, {seconds_text(step.estimate)} estimated" in said
-    assert with_steps(found, points, [None] * 3) is found and compiled_steps(found) == ()
+    table = compiled_table(changed)
+    assert [cell.text for cell in table.column("Compiled decode step")] == ["9.00 s"] * 3
+    assert [cell.value for cell in table.column("Its estimate")] == [s.estimate for s in compiled]
+    assert with_steps(found, points, [None] * 3) is found and compiled_table(found) is None
+    large = with_steps(found, points, [Numbers(False, peak_bytes=2**36)] * 3)
+    steps = [cell.text for cell in compiled_table(large).column("Compiled decode step")]
+    assert steps == ["does not fit: takes 64.0 GiB"] * 3
     assert engine_words(found) == "" and changed.lead.compiled is None
     (first, *_) = decode_points(found, 1)
     slower = with_compiled(found, {first: CompiledDecode(0.0202, 0.02, 1, True)})

@@ -275,11 +275,20 @@ class Experiment(Frozen):
     def palette_place(self, row: str) -> int:
         """Returns the place of a row's color in a palette: by its strategy, in a study by its place
         there. It is the same on every screen, live and in reports.
+
+        The first baseline of a study trades its place with the row at that of a single device.
         """
         if self.variants:
-            return [each.key for each in self.rows].index(row)
+            return self._place_in_study(row)
         places = [*dict.fromkeys((*_PALETTE, *STRATEGIES))]
         return places.index(row) if row in places else 0
+
+    def _place_in_study(self, row: str) -> int:
+        ranked = [each.key for each in self.ranked_rows]
+        baselines = [each.key for each in self.rows if each.key in self.baselines]
+        place, single = [*ranked, *baselines].index(row), _PALETTE.index("single")
+        first = len(ranked) if baselines else single
+        return {first: single, single: first}.get(place, place)
 
     @property
     def tokens(self) -> int:

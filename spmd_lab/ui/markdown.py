@@ -15,6 +15,7 @@ _SPECIAL = re.compile(
     r"([\\`*{}\[\]()<>#+!|~$:&]|(?<![A-Za-z0-9])[_.\-]|[_.\-](?![A-Za-z0-9])|(?<=:material)/)"
 )
 _SHORT = 500  # characters of a text whose Markdown is kept
+_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i)?B\b|[mµn]?s\b)")
 _SPACE = re.compile(r"[^\S\u00a0]+")  # a space that does not break a line stays one
 # Streamlit looks for these again after the escapes are read: what makes a link, and the names
 # of icons and emoji. As code they stay what they are. No emoji is called as a TPU or a GPU is, or
@@ -105,3 +106,8 @@ def as_sentence(message: str) -> str:
     first = text.split(" ", 1)[0]
     text = text[0].upper() + text[1:] if first.isalpha() and first.islower() else text
     return text if not text or text[-1] in ".!?:" else f"{text}."
+
+
+def unbroken(text: str) -> str:
+    """Joins numbers to their units with spaces that a narrow column does not break."""
+    return _UNIT.sub("\u00a0", text)

@@ -36,12 +36,9 @@ _CSS = """<style>
 [data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
 div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.6rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
-.stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{  /* the name of a row after its marker */
-  background: var(--page) !important; box-decoration-break: clone; -webkit-box-decoration-break: clone;
-  border-radius: 0.35rem; box-shadow: inset 0 0 0 1px var(--line); padding-block: 0.05em;
-}}
+.stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; padding: 0; font-weight: 600; }}  /* a row's name after its marker */
 :is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ font-weight: 500; }}
-:is(h1, h2, h3, strong) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; box-shadow: none; padding: 0; font-weight: 700; }}
+:is(h1, h2, h3, strong) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ font-weight: 700; }}
 [class*="st-key-shrinks-"] {{ position: relative; }}
 [class*="st-key-shrinks-"]::after {{ content: ""; position: absolute; inset: 0; pointer-events: none; background: light-dark(#0000, #171c2348); }}
 img.picture {{ width: 100%; max-height: 17rem; }}

@@ -1,6 +1,5 @@
 """Values to data frames, one function per table, in the words and units of the screen."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
@@ -13,9 +12,8 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from spmd_core.results import Result, safe_cell
 from spmd_core.sheets import NONE, Table
-from spmd_lab.ui.markdown import coded
+from spmd_lab.ui.markdown import coded, unbroken
 
-_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i)?B\b|[mµn]?s\b)")
 # pixels of a column: of a character, and beside the text
 _CHARACTER, _PADDING = 6.2, 20
 
@@ -87,11 +85,6 @@ def table_frame(table: Table) -> pd.DataFrame:
     """Returns the cells of a sheet's table as texts."""
     rows = [[unbroken(cell.text) for cell in row] for row in table.rows]
     return pd.DataFrame(rows, columns=pd.Index(table.columns))
-
-
-def unbroken(text: str) -> str:
-    """Joins numbers to their units with spaces that a narrow column does not break."""
-    return _UNIT.sub("\u00a0", text)
 
 
 def _shown(cell: object) -> object:

@@ -13,7 +13,7 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import Result
 from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, row_title, spoken, title
 from spmd_core.workloads import STRATEGIES
-from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.markdown import coded, plain, unbroken
 
 _SHORT = 30  # characters of a name that is not broken, as what follows it may not be parted from it
 _CHROMA = 0.095
@@ -134,9 +134,10 @@ RING = _SHAPES[MARKERS[7]]  # hollow
 
 
 def order(experiment: Experiment) -> list[str]:
-    """Returns titles of rows in the order of the theme's colors."""
+    """Returns titles of rows in the order of the theme's colors; of a color without a row its place."""
     rows = [row.key for row in experiment.rows] if experiment.variants else STRATEGIES
-    return [title(row) for row in sorted(rows, key=experiment.palette_place)]
+    titles = {experiment.palette_place(row): title(row) for row in rows}
+    return [titles.get(place, f"{place}") for place in range(max(titles) + 1)]
 
 
 def domain(experiment: Experiment, labels: Mapping[str, str]) -> list[str]:
@@ -196,7 +197,7 @@ def sentence(text: str, experiment: Experiment) -> str:
     return "".join(
         f":gray-background[{marked(experiment, *rows[part])}]"
         if number % 2
-        else " " * part.startswith(" ") + coded(part) + " " * part.endswith(" ")
+        else " " * part.startswith(" ") + coded(unbroken(part)) + " " * part.endswith(" ")
         for number, part in enumerate(parts)
     )
 

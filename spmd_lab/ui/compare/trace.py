@@ -17,9 +17,9 @@ from spmd_lab.ui.charts import colors
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.compare.view import View
 from spmd_lab.ui.lab import batch, find, lab
-from spmd_lab.ui.markdown import as_sentence, plain
+from spmd_lab.ui.markdown import as_sentence, plain, unbroken
 from spmd_lab.ui.shell import done
-from spmd_lab.ui.tables import NONE, sheet, unbroken
+from spmd_lab.ui.tables import NONE, sheet
 from spmd_lab.ui.timeline import view as timeline_view
 
 TAB = "Trace"

@@ -16,9 +16,8 @@ from spmd_lab.ui import choices
 from spmd_lab.ui.charts import layout_words as words
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.layout import picture
-from spmd_lab.ui.markdown import coded
+from spmd_lab.ui.markdown import coded, unbroken
 from spmd_lab.ui.shell import draw_table, refusal
-from spmd_lab.ui.tables import unbroken
 
 NONE = "–"
 

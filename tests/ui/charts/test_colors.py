@@ -7,7 +7,7 @@ import pytest
 
 from bench.values import result, strategy
 from spmd_core.experiment import parse_experiment
-from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, spoken
+from spmd_core.terms import COLORS, MARKERS, in_quotes, marker, spoken, title
 from spmd_core.words import KINDS
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui.charts import colors
@@ -51,6 +51,21 @@ def study(names: list[str], strategies: list[str]):
             ]
         }
     )
+
+
+@pytest.mark.parametrize("variants", [2, 6, 7, 8, 12])
+def test_a_single_device_has_its_color_and_marker_in_studies_too(variants):
+    experiment = study([f"v{at}" for at in range(variants)], ["single", "auto"])
+    alone = parse_experiment({"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}})
+    first, *others = [row.key for row in experiment.rows_once]
+    assert colors.css(experiment, first) == colors.css(alone, "single")
+    assert marker(experiment, first) == marker(alone, "single")
+    rows = [row.key for row in experiment.rows]
+    assert len({experiment.palette_place(row) for row in rows}) == len(rows)
+    domain = colors.order(experiment)
+    assert len(set(domain)) == len(domain)
+    for row in [first, *others]:
+        assert position(domain, title(row)) == experiment.palette_place(row) % COLORS
 
 
 def test_no_two_rows_have_one_color_and_marker():

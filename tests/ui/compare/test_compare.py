@@ -171,7 +171,7 @@ def test_back_to_fields_that_were_run_finds_their_answer(data_folder):
     stored = result({"auto": strategy(1e-5), "shard_map": strategy(2e-5)})
     store(data_folder, stored)
     screen = opened("compare", run=stored.run)
-    (answer,) = [each.value for each in screen.subheader if "10 µs" in each.value]
+    (answer,) = [each.value for each in screen.subheader if "10\u00a0µs" in each.value]
     before = screen.query_params["experiment"]
     field(screen, "number_input", "in").set_value(64).run()
     assert "run" not in screen.query_params

@@ -150,7 +150,7 @@ def test_a_link_opens_a_study_with_its_answer_which_stays_greyed_while_a_field_i
     assert any("as they were" in each for each in told)
     captions = "".join(each.value for each in screen.caption)
     assert "changed since the answer below" in captions and "which these" not in captions
-    assert "is fastest in this process: 10 µs" in screen.subheader[0].value.replace(
+    assert "is fastest in this process: 10\u00a0µs" in screen.subheader[0].value.replace(
         "\\", ""
     )  # and it is still there, greyed
     assert "run" not in screen.query_params

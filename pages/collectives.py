@@ -28,7 +28,7 @@ with head:
     downloads = st.container(width="content")
     pressed = st.button(
         "Stored on History" if is_stored else live.press_words("collectives", experiment),
-        type="primary" if experiment.target == "local" else "secondary",
+        type="secondary" if experiment.place.is_absent or live.has_result(run) else "primary",
         key="measure",
         icon=":material/history:" if experiment.place.is_absent else ":material/network_check:",
         disabled=bool(refusal or misfit) or at_work or is_stored,

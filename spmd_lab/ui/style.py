@@ -66,6 +66,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 .st-key-starts [data-testid="stPageLink-NavLink"] > span:last-child {{ color: var(--accent) !important; }}
 [data-testid="stMain"] [data-testid="stVerticalBlock"][class*="st-key-"] {{ border-radius: 0.8rem; }}
 .st-key-tour {{ background: var(--tint); border-color: transparent; padding: 0.5rem 1rem; }}
+[class*="st-key-sweep-choices"] [data-testid="stButtonGroup"] button {{ min-height: 2.5rem; }}  /* as high as the fields beside it */
 @media (min-width: 641px) {{ .st-key-sweep-choices > :last-child {{ margin-left: auto; }} }}
 .st-key-starts [data-testid="stColumn"] > div > div > div:has(.st-key-main-link-tour) {{ border-color: var(--accent); background: var(--tint); }}
 .st-key-starts [data-testid="stColumn"]:has(.st-key-main-link-tour) img.glimpse {{ background: none; height: 5.4rem; }}

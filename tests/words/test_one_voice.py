@@ -82,7 +82,7 @@ def headings(page, data_folder, found):
     screen = opened(page, experiment=link.encode(found.experiment), run=found.run)
     cells = [str(cell) for each in screen.table for cell in each.value.to_numpy().ravel()]
     texts = [each.value for each in (*screen.subheader, *screen.markdown)] + cells
-    texts = [read(each) for each in texts]
+    texts = [read(each).replace("\u00a0", " ") for each in texts]
     told = [each.removeprefix(":red[:material/error: ").removesuffix("]") for each in texts]
     figures = [
         each.proto.body for each in screen.get("html") if 'class="figure"' in each.proto.body

@@ -164,10 +164,7 @@ def before(experiment: Experiment) -> None:
     target, points = _on_tpus(experiment)
     known = calibration(experiment, lab().latest, lab().result)
     if experiment.place.is_simulated:
-        with st.container(key="answer"):
-            st.subheader(plain(plan_words(experiment)), anchor=False)
-            with st.container(horizontal=True, gap="small"):
-                card.offers(experiment, "", None)
+        card.draw_plan(experiment)
     elif points:
         shown = Shown(_kinds(points)[0], _groups(points)[0])
         card.draw(

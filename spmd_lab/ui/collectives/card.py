@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -35,7 +36,7 @@ from spmd_core.terms import (
     sweep_words,
 )
 from spmd_core.time import mesh_collective_s, nominal_links
-from spmd_core.workloads import COLLECTIVES
+from spmd_core.workloads import COLLECTIVES, chosen_axes, chosen_kinds
 from spmd_lab.ui import cards, choices, state
 from spmd_lab.ui.collectives import moved
 from spmd_lab.ui.markdown import as_sentence, plain
@@ -123,6 +124,23 @@ def draw(
             with right:
                 devices = max(each.devices for each in own)
                 moved.show(shown.kind, devices, max(1, experiment.device_count // devices))
+
+
+def draw_plan(experiment: Experiment) -> None:
+    """Draws what would be measured on simulated devices, beside the picture of its first collective,
+    with links to chips that are not here.
+    """
+    with st.container(key="answer"):
+        left, right = st.columns([3, 2], vertical_alignment="center")
+        with left:
+            cards.headline(plain(moved.plan_words(experiment)), "Simulated")
+            with st.container(horizontal=True, gap="small"):
+                offers(experiment, "", None, is_next=False)
+        with right:
+            options, sizes = dict(experiment.options), dict(experiment.mesh)
+            groups = chosen_axes(options, experiment.mesh)
+            devices = max((prod(map(sizes.__getitem__, axes)) for axes in groups), default=1)
+            moved.show(chosen_kinds(options)[0], devices, experiment.device_count // devices)
 
 
 def _caption(*sentences: str) -> None:
@@ -248,13 +266,17 @@ def elsewhere(experiment: Experiment) -> Iterator[tuple[str, Experiment]]:
                 yield topology.name, link.nearest(experiment.to_json(), None, topology.target)[0]
 
 
-def offers(experiment: Experiment, on: str, to_calibrate: Experiment | None) -> None:
+def offers(
+    experiment: Experiment, on: str, to_calibrate: Experiment | None, is_next: bool = True
+) -> None:
     """Links to a calibration, and, where the answer is not of this machine, to the same collectives
-    on chips that are not here: the first is the next step.
+    on chips that are not here, of which the first may be the next step.
     """
     is_elsewhere = experiment.place.is_simulated or bool(on)
     for at, (name, there) in enumerate(elsewhere(experiment) if is_elsewhere else ()):
-        st.container(key=f"{'side' if at else 'main'}-link-on-{at}", width="content").page_link(
+        st.container(
+            key=f"{'main' if is_next and not at else 'side'}-link-on-{at}", width="content"
+        ).page_link(
             cards.page_of(there),
             label=plain(f"Predict on {name}"),
             query_params=cards.query(there),

@@ -45,7 +45,9 @@ if program is None:
 
 with st.sidebar:
     changed = fields.program_fields(program)
-experiment, refusal = state.edit("programs", changed, result.RUN, constrain.note)
+experiment, refusal = state.edit(
+    "programs", changed, result.RUN, constrain.note, links.refused_here
+)
 program = experiment.exported or program
 run = better.run_of(experiment)
 at_work = live.is_at_work(run)

@@ -8,8 +8,9 @@ from spmd_core.experiment import Experiment
 from spmd_core.facts import Accident
 from spmd_core.machine import get_topology
 from spmd_core.results import CompiledStep, StrategyResult
+from spmd_core.runs import Partitioned
 from spmd_core.terms import listed
-from spmd_core.words import counted_words, limit_words
+from spmd_core.words import counted_words, limit_words, waits_words
 from spmd_core.workloads import FindingKind, Program, device_bytes
 
 KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
@@ -17,12 +18,17 @@ KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["
 _OF_FILE = len(get_args(FindingKind))  # kinds that are checked without a compile
 
 
-def clean_words(compiled: StrategyResult | CompiledStep | None) -> str:
+def clean_words(
+    compiled: StrategyResult | CompiledStep | None, partitioned: Partitioned | None = None
+) -> str:
     """Returns the answer for a program that has no finding: what its step takes the longest for,
-    where it was predicted.
+    where it was predicted. `partitioned`: the same program, not compiled.
     """
     if compiled is None:
-        return "Nothing wrong in its arguments."
+        waits = (
+            waits_words(partitioned.shares_s or {}, partitioned.collectives) if partitioned else ""
+        )
+        return f"Nothing wrong in its arguments{'; ' * bool(waits)}{waits}."
     limit = limit_of(compiled)
     return f"Nothing wrong{'; ' * bool(limit)}{limit}."
 

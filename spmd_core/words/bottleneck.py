@@ -1,5 +1,7 @@
 """What limits a predicted step: what it waits for, where that is worth a change."""
 
+from collections.abc import Mapping, Sequence
+
 from spmd_core.base import sums_by_key
 from spmd_core.facts import Collective, Prediction
 from spmd_core.program import is_ring
@@ -22,28 +24,45 @@ def limit_words(prediction: Prediction) -> str:
         held = predictions.held_words(prediction)
         return f"{held[:1].lower()}{held[1:]}"
     if share := waiting(prediction):
-        exposed = "exposed: "
-        by_axis = {
-            name.removeprefix(exposed): seconds
-            for name, seconds in prediction.shares_by_axis.items()
-            if name.startswith(exposed)
-        }
-        if not by_axis:
-            return f"{share:.0%} of the step waits for {listed(_most(_waits(prediction)))}"
-        named = _most(by_axis)  # whose bars the share is of
-        share = sum(map(by_axis.__getitem__, named)) / sum(prediction.shares_s.values())
-        kinds = sums_by_key(
-            (_asked(each), each.exposed_in_all_s)
-            for each in prediction.collectives
-            if " ".join(each.axes) in named
-        )
-        axes = listed([*dict.fromkeys(axis for axes in named for axis in axes.split())])
-        return f"{share:.0%} of the step waits for {listed(_most(kinds))} over {axes}"
+        over = _waits_over(prediction.shares_by_axis, prediction.collectives)
+        return over or f"{share:.0%} of the step waits for {listed(_most(_waits(prediction)))}"
     bound = predictions.bound_by(prediction)
     largest = "largest share "
     if bound.startswith(largest):
         return f"the largest share of the step is {bound.removeprefix(largest)}"
     return f"the step is {bound}"
+
+
+def waits_words(shares: Mapping[str, float], collectives: Sequence[Collective]) -> str:
+    """Returns what a partitioned program waits for, in the words of a compiled one; "" where that is
+    too small for a change. `shares`: seconds of its step, waits by axes.
+    """
+    share = sum(_by_axis(shares).values()) / (sum(shares.values()) or 1.0)
+    return _waits_over(shares, collectives) if share > _WAITS else ""
+
+
+def _waits_over(shares: Mapping[str, float], collectives: Sequence[Collective]) -> str:
+    if not (by_axis := _by_axis(shares)):
+        return ""
+    named = _most(by_axis)  # whose bars the share is of
+    share = sum(map(by_axis.__getitem__, named)) / sum(shares.values())
+    kinds = sums_by_key(
+        (_asked(each), each.exposed_in_all_s)
+        for each in collectives
+        if " ".join(each.axes) in named
+    )
+    axes = listed([*dict.fromkeys(axis for axes in named for axis in axes.split())])
+    return f"{share:.0%} of the step waits for {listed(_most(kinds))} over {axes}"
+
+
+def _by_axis(shares: Mapping[str, float]) -> dict[str, float]:
+    """Returns the seconds that a step waits for collectives, by their axes."""
+    exposed = "exposed: "
+    return {
+        name.removeprefix(exposed): seconds
+        for name, seconds in shares.items()
+        if name.startswith(exposed)
+    }
 
 
 def waits_at(prediction: Prediction) -> str:

@@ -202,6 +202,14 @@ def misfit(experiment: Experiment) -> state.Notice | None:
     return state.Notice(sentence, nearest)
 
 
+def refused_here(changed: Experiment) -> str:
+    """Returns why this machine cannot run a changed experiment that has no nearest; "" where it can,
+    and where there is one, which its screen offers.
+    """
+    notice = misfit(changed)
+    return notice.sentence if notice and notice.nearest is None else ""
+
+
 def _misfit_words(experiment: Experiment, count: int | None) -> str:
     try:
         if experiment.place.is_absent:

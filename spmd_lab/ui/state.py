@@ -118,6 +118,7 @@ def edit(
     changed: Form,
     press: str = "",
     note: Callable[[Experiment, Experiment], None] | None = None,
+    refused: Callable[[Experiment], str] = lambda after: "",
 ) -> tuple[Experiment, str | None]:
     """Take the fields as they are now: the last valid experiment, and a sentence where the fields
     describe none.
@@ -125,6 +126,7 @@ def edit(
     A valid change forgets the run that the screen showed: its result answers another question. It
     draws the screen again where folds are named by the fields in them, unless its button `press` was
     pressed, which would be lost. `note` is called with the experiments before and after a change.
+    `refused` returns why a changed experiment is not taken up; "" where it is.
     """
     before = experiment(screen)
     moved = changed != draft(screen)
@@ -133,6 +135,8 @@ def edit(
         after = parse_experiment(study(screen))
     except RequestError as error:
         return before, str(error)
+    if after != before and (sentence := refused(after)):
+        return before, sentence
     noticed = notice(screen)  # on the screen already: a rerun drops it
     if moved:
         set_notice(screen, None)

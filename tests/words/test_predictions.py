@@ -6,7 +6,7 @@ from spmd_core.advice import in_words
 from spmd_core.facts import Collective, PredictedMemory, Prediction
 from spmd_core.terms import convention_words
 from spmd_core.time import estimate_step
-from spmd_core.words import in_sentences, limit_words
+from spmd_core.words import in_sentences, limit_words, waits_words
 from spmd_core.words.predictions import (
     answer,
     bound_words,
@@ -239,6 +239,7 @@ def test_the_share_that_waits_is_that_of_the_axes_and_collectives_that_it_names(
     found = prediction().model_copy(
         update={"shares_s": {"matmul": 0.068, **waits}, "collectives": every}
     )
-    assert limit_words(found) == (
-        "30% of the step waits for all-gather and reduce-scatter over tensor"
-    )
+    words = "30% of the step waits for all-gather and reduce-scatter over tensor"
+    assert limit_words(found) == words
+    assert waits_words(found.shares_by_axis, every) == words, "compiled or not"
+    assert waits_words({"matmul": 0.95, "exposed: tensor": 0.05}, every) == "", "too little"

@@ -492,14 +492,21 @@ def _offer_fix(wrong: Wrong, is_first: bool) -> bool:
 
 def _offer_changes(wrong: Wrong, experiment: Experiment, is_offered: bool, is_first: bool) -> str:
     """Draws what would shorten a compiled step; returns what it waits for, for below the buttons."""
-    lead = wrong.fixes.lead
     if not wrong.result:
         return ""
     if wrong.is_finished:
         compiled.next_steps(wrong.result, experiment, is_first)
-    elif is_offered or (lead and lead.kind != "missing_donation"):
+    elif is_offered or _has_changes(wrong):
         return compiled.changes_beside(wrong.result, is_first)
     return ""
+
+
+def _has_changes(wrong: Wrong) -> bool:
+    """Returns True if the card of a compiled program has what would shorten its step: not of one whose
+    first is a donation alone.
+    """
+    lead = wrong.fixes.lead
+    return wrong.is_finished or (lead is not None and lead.kind != "missing_donation")
 
 
 def _has_next(wrong: Wrong) -> bool:
@@ -651,7 +658,7 @@ def _headline(wrong: Wrong) -> str:
         fixes = wrong.fixes
         if slight := _slight(fixes.lead, wrong.compiled):
             return slight
-        first = _first(fixes.lead, wrong.compiled, wrong.program)
+        first = _first(fixes.lead, wrong.compiled, wrong.program, wrong.now)
         why = NO_GAIN if fixes.is_no_gain else ""
         if fixes.lead and fixes.is_spent(fixes.lead):
             why = "worse"
@@ -706,10 +713,13 @@ def _titled(each: StepFinding, program: Program | None) -> tuple[str, str]:
 
 
 def _first(
-    first: StepFinding | None, of: StrategyResult | None = None, program: Program | None = None
+    first: StepFinding | None,
+    of: StrategyResult | None = None,
+    program: Program | None = None,
+    now: Partitioned | None = None,
 ) -> str:
     if not first:
-        return clean_words(of)
+        return clean_words(of, now)
     has_others = first.kind == "replicated" and len(first.specs) > 1
     (title, words), array = _titled(first, program), _arrays(first)
     if not array:  # no line of the program's own is known
@@ -901,8 +911,8 @@ def _compiled_only(status: RunStatus) -> None:
 
 def _predicted(status: RunStatus, wrong: Wrong) -> Callable[[], None]:
     if wrong.result is not None:
-        has_next = wrong.is_finished or wrong.fixes.offered is not None
-        compiled.changes(wrong.result, has_next and not wrong.is_worse and not fix.waits())
+        has_best = _has_changes(wrong) and not wrong.is_worse and not fix.waits()
+        compiled.changes(wrong.result, has_best)
         is_open = wrong.is_finished or not wrong.fixes.listed
         is_open = is_open and not better.is_begun(status.experiment)  # whose answer is below
         return partial(compiled.details, wrong.result, status, is_open)

@@ -146,6 +146,9 @@ def test_a_mesh_of_more_devices_than_the_target_has_sizes_that_fit(screen):
     fsdp, _ = screen.number_input
     fsdp.set_value(2 * fsdp.value).run()
     assert "is larger than target" in screen.error[0].value
+    assert any("mesh fsdp=4 tensor=2" in each.value.replace("\\", "") for each in screen.caption), (
+        "what is below is of the mesh before"
+    )
     (use, *_) = [each for each in screen.button if each.label.startswith("Use fsdp")]
     assert not [each for each in screen.button if each.label.startswith("Use the nearest")]
     use.click().run()
@@ -171,7 +174,7 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     assert "The last fix cost:" not in captions(screen), "less than 2% is no rise"
     assert [e.label for e in screen.button if e.proto.type == "primary"] == ["Compile and predict"]
     button(screen, "Done in my code").click().run()
-    assert "Nothing wrong in its arguments." in headline(screen) and not screen.exception
+    assert "Nothing wrong in its arguments" in headline(screen) and not screen.exception
     assert "moments donated in your code: export it again for its figures." in captions(screen)
     button(screen, "Take back").click().run()
     assert "moments is held twice on each device." in headline(screen)
@@ -781,7 +784,7 @@ def test_a_program_that_nobody_compiled_is_not_called_clean(data_folder):
     test = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
     test.query_params["experiment"] = link.encode(as_exported(described))
     test.switch_page("pages/programs.py").run()
-    assert "Nothing wrong in its arguments." in headline(test)
+    assert "Nothing wrong in its arguments" in headline(test)
     assert any(
         "Compile it to check 10 more, of its batch and its work" in e.value for e in test.caption
     )
@@ -824,7 +827,7 @@ def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch
             break
         time.sleep(0.1)
         screen.run()
-    assert "Nothing wrong in its arguments." in headline(screen)
+    assert "Nothing wrong in its arguments" in headline(screen)
     assert "Matmul FLOPs per device 33.6 → 8.39 MFLOP" in figures(screen)
 
 
@@ -1202,7 +1205,7 @@ def test_a_program_without_a_fix_opens_with_its_step_peak_and_bytes(screen, monk
     assert "Peak memory per device 4.0 GiB of 15.8 GiB HBM" in figures(screen)
     drawn = " ".join(each.proto.body for each in screen.get("html"))
     assert "matrix products" in drawn and "60.0%" in drawn, "what takes it"
-    assert "Nothing wrong in its arguments." in headline(screen)
+    assert "Nothing wrong in its arguments" in headline(screen)
 
 
 def test_a_program_that_is_refused_an_estimate_is_not_estimated_anew(screen, monkeypatch):

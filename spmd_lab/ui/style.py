@@ -257,8 +257,6 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 @media (min-width: 641px) {{
   [class*="st-key-row-"], .st-key-tour {{ flex-wrap: nowrap; }}
   [class*="st-key-row-"] > :nth-child(2) {{ flex: 1 1 0; min-width: 0; }}
-  .st-key-row-answer.st-key-row-answer {{ flex-wrap: wrap; }}  /* below its picture where a headline has no room beside it */
-  .st-key-row-answer.st-key-row-answer > :nth-child(2) {{ flex: 1 1 18rem; min-width: min(18rem, 100%); }}
 }}
 [data-testid="stSidebar"] [data-testid="stNumberInputClearButton"] {{ display: none; }}
 .st-key-layout-numbers [data-testid="stCode"] pre {{ background: var(--page); padding: 0.75rem 0.9rem; }}
@@ -334,7 +332,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [data-testid="stPopoverBody"]:has(.st-key-wide) {{ width: min(46rem, 94vw); max-width: none; }}
 [class*="st-key-how-sure"] {{ margin-top: -0.4rem; }}
 @media (min-width: 1101px) {{  /* beside a long answer, not on a line of its own */
-  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):has(> :first-child [data-testid="stHeading"]):not(:has(> :nth-child(5))):not(.st-key-row-answer *) {{ flex-wrap: nowrap; }}
+  [class*="st-key-answer"] [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]):has(> :first-child [data-testid="stHeading"]):not(:has(> :nth-child(5))) {{ flex-wrap: nowrap; }}
   [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :first-child:has([data-testid="stHeading"]) {{ flex-shrink: 1; min-width: min-content; }}
   [data-testid="stHorizontalBlock"]:has(> [class*="st-key-how-sure"]) > :not(:first-child) {{ flex-shrink: 0; }}
 }}

@@ -59,6 +59,7 @@ _WIDTHS_PX = {"Mesh": 165, _LONG: 250}  # in which most names have room
 _BEHIND = ("Causal MFU", "Host memory")  # columns behind it
 BEFORE = "Before"  # when an answer is of other fields
 INTERVAL_S = 1.0
+_LINK = ":material/open_in_new:"
 _FIT = {"yes": "fits", "likely": "may not fit", "unlikely": "may not fit"}  # as a gauge has it
 # where rows differ in it
 _SHARED = ("Per device", "Chips", "Target", "Strategy", "Fits", "Known by")
@@ -205,12 +206,9 @@ def headline(answer: Answer, when: str = "", ended: str = "", own: words.Own | N
             st.error(plain(words.search_headline(answer)), icon=":material/block:")
         return False
     with st.container(border=True, key="answer"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", key=None if winner.step else "row-answer"
-        ):
-            _picture(winner)
+        with _beside_picture(winner):
             badges = _named(answer, winner, when, own)
-        draw_figures(_figures(winner, answer, own), _made_of(winner))
+            draw_figures(_figures(winner, answer, own), _made_of(winner))
         dropped = words.dropped_words(own, winner) if own else ""
         for why in filter(None, (*_whys(answer), words.held_words(answer, own), dropped)):
             st.markdown(plain(why))
@@ -220,13 +218,6 @@ def headline(answer: Answer, when: str = "", ended: str = "", own: words.Own | N
             for sentence in words.how_sure(answer):
                 st.markdown(plain(sentence))
             st.caption(coded(" ".join(map(fact_words, answer.notes))))
-        if (proof := answer.proof_of_winner) is not None:
-            st.page_link(
-                "pages/compare.py",
-                label="**Open the proof on Compare**",
-                icon=":material/open_in_new:",
-                query_params=cards.query(proof.experiment, proof.run),
-            )
     _best_of_each(answer)
     return pressed
 
@@ -250,14 +241,18 @@ def _named(answer: Answer, winner: Candidate, when: str, own: words.Own | None) 
     return row
 
 
-def _picture(winner: Candidate) -> None:
-    """Draws a computation large, with its longest collective once it was run."""
+def _beside_picture(winner: Candidate) -> DeltaGenerator:
+    """Returns where an answer is written: of a computation beside its picture, with its longest
+    collective once it was run.
+    """
     if winner.step:
-        return
+        return st.container()
     result = lab().result(winner.run) if winner.run else None
     outcome = result.strategies.get(winner.strategy) if result else None
     sent = next(iter(collective_rows(outcome.collectives or ())), None) if outcome else None
-    st.html(glimpse.html(winner.experiment, sent, large=True), width=420)
+    left, right = st.columns(2, gap="medium", vertical_alignment="center")
+    right.html(glimpse.html(winner.experiment, sent, large=True))
+    return left
 
 
 def _next(answer: Answer, winner: Candidate, is_over: bool, ended: str) -> bool:
@@ -274,7 +269,13 @@ def _next(answer: Answer, winner: Candidate, is_over: bool, ended: str) -> bool:
         help=coded(further),
     )
     seconds = _compile_s(answer) if is_open else 0.0
-    _open(winner, answer, "main-link-winner" if is_over and not is_open else "open-winner")
+    key = "main-link-winner" if is_over and not is_open else "open-winner"
+    if (proof := answer.proof_of_winner) is not None:
+        with st.container(key=key, width="content"):
+            label, query = "**Open the proof on Compare**", cards.query(proof.experiment, proof.run)
+            st.page_link("pages/compare.py", label=label, icon=_LINK, query_params=query)
+    else:
+        _open(winner, answer, key)
     takes = f"{roughly(seconds)} more." if seconds else ""
     if is_over and (more := " ".join(filter(None, (ended, takes)))):
         st.caption(plain(more), width="content")
@@ -306,7 +307,7 @@ def ranked(answer: Answer, is_counted: bool = True) -> None:
     _, title, _ = charts.times_of([row.candidate for row in listed])
     is_by_time = answer.question.minimize == "time"
     st.html(rows.html(listed, title, answer.counts, is_by_time, answer.open_numbers))
-    drawn = {row.candidate.number for row in listed}
+    drawn = {number for row in listed for number in (row.candidate.number, *row.others)}
     if is_counted and (more := len(answer.open_numbers - drawn)):
         st.caption(f"{count_text(more)} more could win: *Every candidate* lists them.")
 
@@ -491,8 +492,7 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
         _use(experiment, page, query, key)
     else:
         with st.container(key=key, width="content"):
-            label, icon = f"**Open on {title}**", ":material/open_in_new:"
-            st.page_link(page, label=label, icon=icon, query_params=query)
+            st.page_link(page, label=f"**Open on {title}**", icon=_LINK, query_params=query)
     if (
         candidate.stage == "estimated"
         and not candidate.is_pipeline

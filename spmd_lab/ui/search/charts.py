@@ -112,7 +112,8 @@ def _cost(candidate: Candidate, price: dict[str, float] | None) -> float:
 def short_name(each: Candidate, several: bool) -> str:
     """The mesh of a step, and its batch where several are compared; all of another candidate's name."""
     parts = called_words(each).split(" · ")
-    parts[0] = parts[0].replace(",", " ")
+    if each.step:
+        parts[0] = parts[0].replace(",", " ")
     batch = numbered(each.plan.batch, "sequence") if each.plan else ""
     kept = [parts[0], batch] if batch else parts
     more = [*kept[1:], *([each.target.removeprefix("tpu:")] if several else [])]

@@ -11,6 +11,7 @@ from spmd_core.base import between, bytes_text, number_text, sums_by_key, three_
 from spmd_core.machine import get_topology
 from spmd_core.search import FEW, Candidate, Ranked, score
 from spmd_core.surveys import search as words
+from spmd_core.terms import title
 from spmd_core.words import KINDS as NAMES, RANGE, part_kind
 from spmd_lab.ui import links
 from spmd_lab.ui.charts.colors import KINDS
@@ -43,6 +44,7 @@ class RankedRow:
       end: of its bar, as a share of the axis; `low` and `high` of its interval.
       time: in words, and `span` of its interval.
       memory: in words; `filled`: the share of a device.
+      others: numbers of candidates that differ from it in their strategy alone.
     """
 
     candidate: Candidate
@@ -58,13 +60,15 @@ class RankedRow:
     parts: tuple[TimePart, ...]
     memory: str
     filled: float
+    others: tuple[int, ...] = ()
 
 
 def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
     """Returns the best of each of the first meshes, by how it is known and then by time; an interval
     that is far longer than the bars ends with the axis.
     """
-    best = _near([group[0].candidate for group in groups if group[0].candidate.seconds])
+    alike = _alike([group[0].candidate for group in groups if group[0].candidate.seconds])
+    best = _near([first for first, *_ in alike])
     if not best:
         return []
     best += _compiled(groups, best)
@@ -73,6 +77,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
     longest = max(times.values())
     top = min(_LONGEST * longest, max(longest, *(high for _, high in spans.values()))) or 1.0
     is_many = len({each.target for each in best}) > 1
+    others_of = {first.number: rest for first, *rest in alike}
     first, *others = best
     rows = []
     for each in (first, *sorted(others, key=lambda each: times[each.number])):
@@ -81,7 +86,7 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
         rows.append(
             RankedRow(
                 each,
-                short_name(each, is_many).replace(" · ", ", "),
+                _name([each, *others_of.get(each.number, ())], is_many),
                 each.step.policy.words if each.step else "",
                 MAY_NOT_FIT if each.step and each.fits != "yes" else each.stage,
                 links.path(each.experiment, each.run, _screen(each)),
@@ -93,9 +98,27 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
                 tuple(_parts(each)),
                 _memory(each, is_many),
                 (each.memory_bytes or 0) / _room(each) if each.step else 0.0,
+                tuple(other.number for other in others_of.get(each.number, ())),
             )
         )
     return sorted(rows, key=lambda row: _GROUPS.index(row.group))
+
+
+def _alike(best: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Returns candidates with estimates that differ in their strategy alone as one, in order."""
+    groups: dict[object, list[Candidate]] = {}
+    for each in best:
+        sharding = each.name.removesuffix(each.strategy)
+        is_own = each.step is not None or each.stage != "estimated"
+        key = each.number if is_own else (each.target, sharding, each.seconds, each.memory_bytes)
+        groups.setdefault(key, []).append(each)
+    return [*groups.values()]
+
+
+def _name(alike: Sequence[Candidate], is_many: bool) -> str:
+    """Returns the name of the first, with the strategies of the others."""
+    others = (f" or {title(each.strategy)}" for each in alike[1:])
+    return short_name(alike[0], is_many).replace(" · ", ", ") + "".join(others)
 
 
 def _near(best: Sequence[Candidate]) -> list[Candidate]:
@@ -166,20 +189,12 @@ def html(
     measured in paired rounds is settled whether ranges overlap or not.
     """
     best, base = rows[0], links.base_address("search")
-    kinds = {part.kind for row in rows for part in row.parts if part.share > _SEEN}
-    key = "".join(
-        f'<li><i style="background:{KINDS[kind]}"></i>{escape(_CALLED[kind])}</li>'
-        for kind in KINDS
-        if kind in kinds
-    )
-    if not all(row.parts for row in rows):  # their bars have the color below the parts
-        key += '<li class="unsplit"><i></i>all parts of the time</li>'
+    spans = _band_words(best, is_by_time, bool(open_numbers))
+    key = f'{_key(rows)}<li class="best"><i></i>{spans}</li>'
     rooms = {_room(row.candidate) for row in rows if row.memory}
     room = f", of {bytes_text(*rooms)}" if len(rooms) == 1 else ""
     memory = f"Memory per device{room}" if rooms else ""
     band = f"--low: {best.low:.1%}; --high: {best.high:.1%}"
-    spans = _band_words(best, is_by_time, bool(open_numbers))
-    key += f'<li class="best"><i></i>{spans}</li>'
     named = "Mesh, global batch" if best.candidate.plan else ""
     lines = [
         f'<tr class="row head"><th scope="col">{named}</th><th scope="col"><ul>{key}</ul></th>'
@@ -189,10 +204,24 @@ def html(
     for group, grouped in groupby(rows, key=lambda row: row.group):
         members = list(grouped)
         many = counts.get(group, 0)
-        of = f", {len(members)} of {many:,}" * (many > len(members))
+        drawn = sum(1 + len(row.others) for row in members)
+        of = f", {drawn} of {many:,}" * (many > drawn)
         lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}{of}</th></tr>')
         lines += (_line(row, row is best, base, _is_open(row, open_numbers)) for row in members)
     return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
+
+
+def _key(rows: Sequence[RankedRow]) -> str:
+    """Returns the colors of the parts of times as items of a list; none where no time has parts."""
+    kinds = {part.kind for row in rows for part in row.parts if part.share > _SEEN}
+    key = "".join(
+        f'<li><i style="background:{KINDS[kind]}"></i>{escape(_CALLED[kind])}</li>'
+        for kind in KINDS
+        if kind in kinds
+    )
+    if key and not all(row.parts for row in rows):  # their bars have the color below the parts
+        key += '<li class="unsplit"><i></i>all parts of the time</li>'
+    return key
 
 
 def _band_words(best: RankedRow, is_by_time: bool, is_open: bool) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from spmd_core.base import bytes_text, sums_by_key
 from spmd_core.experiment import link
-from spmd_core.search import Answer, Candidate, read_question, score
+from spmd_core.search import Answer, Candidate, read_array_question, read_question, score
 from spmd_core.search.models import candidates
 from spmd_core.surveys.search import (
     ahead_of,
@@ -348,3 +348,17 @@ def test_the_memory_of_the_best_plan_has_what_is_on_the_host(host_bytes):
     room = bytes_text(winner.host_capacity_bytes)
     shown = figures["Memory per device"].more
     assert (f", 28.0 GiB of {room} on the host" in shown) is bool(host_bytes)
+
+
+def test_estimates_that_differ_in_their_strategy_alone_are_one_row():
+    asked = {"workload": "mlp", "target": "cpu:8", "mesh": None, "sharding": None}
+    question = read_array_question(asked | {"strategies": ["auto", "shard_map"]})
+    answer = first_look(question)
+    assert answer is not None
+    rows = ranked_rows(answer.shardings)
+    names = [row.name for row in rows]
+    assert all(name.endswith(", Automatic or shard_map") for name in names)
+    assert len({name.partition(", Automatic")[0] for name in names}) == len(rows)
+    every = [number for row in rows for number in (row.candidate.number, *row.others)]
+    assert len(set(every)) == len(every) == 2 * len(rows)
+    assert f"estimated, {len(every)} of " in html(rows, "Time", answer.counts)

@@ -1,5 +1,5 @@
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import BrowserType, Page, expect, sync_playwright
 
 from bench.browser import PATIENCE_MS
 from bench.server import CHROMIUM, Server
@@ -7,6 +7,8 @@ from spmd_core.experiment import link_path, parse_experiment
 from tests.browser.stored import fill
 
 DESKTOP = {"width": 1280, "height": 900}
+# a page lives for seconds: threads that optimize its scripts cost more than they save
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--js-flags=--no-opt,--single-threaded"]
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -21,25 +23,32 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def windows():
-    """The pages of two viewers, for all tests: Streamlit's scripts, megabytes of them, are fetched
-    and compiled once for each.
+def viewers(tmp_path_factory):
+    """A function that gives the page of a viewer, for all tests, by number: Streamlit's scripts,
+    megabytes of them, are fetched and compiled once for each, and kept in its folder.
     """
     with sync_playwright() as playwright:
-        # a page lives for seconds: threads that optimize its scripts cost more than they save
-        args = ["--no-sandbox", "--disable-gpu", "--js-flags=--no-opt,--single-threaded"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
-        yield [_window(browser) for _ in range(2)]
-        browser.close()
+        pages: dict[int, Page] = {}
+
+        def page(number: int) -> Page:
+            if number not in pages:
+                folder = tmp_path_factory.mktemp("viewer")
+                pages[number] = _window(playwright.chromium, str(folder))
+            return pages[number]
+
+        yield page
+        for each in pages.values():
+            each.context.close()
 
 
-def _window(browser: Browser) -> Page:
-    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+def _window(chromium: BrowserType, folder: str) -> Page:
+    context = chromium.launch_persistent_context(
+        folder, executable_path=CHROMIUM, args=ARGUMENTS, viewport=DESKTOP, reduced_motion="reduce"
+    )
     # a new viewer has opened no sidebar yet
     context.add_init_script("try { localStorage.clear() } catch {}")  # an error page has none
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    return page
+    context.set_default_timeout(PATIENCE_MS)
+    return context.pages[0]
 
 
 @pytest.fixture
@@ -51,15 +60,15 @@ def errors():
 
 
 @pytest.fixture
-def page(windows, errors):
+def page(viewers, errors):
     """A page of a new viewer, as large as on a desk and in the light."""
-    yield from _as_new(windows[0], errors)
+    yield from _as_new(viewers(0), errors)
 
 
 @pytest.fixture
-def other_page(windows, errors):
+def other_page(viewers, errors):
     """That of another viewer."""
-    yield from _as_new(windows[1], errors)
+    yield from _as_new(viewers(1), errors)
 
 
 def _as_new(page: Page, errors: list[str]):
@@ -93,9 +102,9 @@ def link(server):
 
 
 @pytest.fixture(scope="session")
-def finished_run(windows, link) -> str:
+def finished_run(viewers, link) -> str:
     """The address of a finished run of the tutorial's layer."""
-    page = windows[0]
+    page = viewers(0)
     page.goto(link(timing={"samples": 5, "min_seconds": 0.02}))
     page.get_by_role("button", name="Run", exact=True).click()
     page.locator(".st-key-answer").wait_for()

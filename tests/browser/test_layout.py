@@ -80,7 +80,9 @@ def test_the_answer_comes_first_with_picture_numbers_and_code_and_a_bad_entry_lo
     expect(page.get_by_test_id("stMain")).not_to_contain_text("does not divide")
 
 
-def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
+def test_pointing_at_a_device_says_what_it_holds_and_one_press_shards_what_is_replicated(
+    page, link
+):
     visit(page, link(**ARRAY | {"sharding": {"d1": "y"}}))
     says(page, "replicated 2× over x")
     cells = picture(page).locator("path[role=graphics-symbol]")
@@ -97,10 +99,6 @@ def test_pointing_at_a_device_says_what_it_holds_and_who_else(page, link):
       '[data-testid="stVegaLiteChart"] path[role=graphics-symbol]')].flatMap(
       (cell, place) => Number(cell.getAttribute("opacity") ?? 1) === 1 ? [place] : []).join()"""
     page.wait_for_function(f"({lit})() === '1,5,9'")
-
-
-def test_one_press_shards_what_is_replicated(page, link):
-    visit(page, link(**ARRAY | {"sharding": {"d1": "y"}}))
     says(page, "32 B", "256 B on all for an array of 128 B")
     page.get_by_role("link", name="Shard d0 over x: 32 → 16 B").click()
     says(page, "8 devices each hold 2 × 2 of 4 × 8", "nothing is replicated", "16 B")

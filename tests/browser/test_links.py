@@ -10,6 +10,7 @@ from bench.browser import PATIENCE_MS, answered, fields_say, settled, visit
 from bench.values import result, strategy
 from spmd_core.experiment import link_path, parse_experiment
 from spmd_core.lab import Lab
+from tests.cover import whole
 from tests.ui.predictions import store
 
 
@@ -65,7 +66,7 @@ def test_a_shared_link_opens_the_same_result_tab_strategy_and_text_for_another_v
     expect(arrived).to_have_text(card, use_inner_text=True, timeout=PATIENCE_MS)
 
 
-@pytest.mark.parametrize("before", ["recipes", "history"])
+@pytest.mark.parametrize("before", ["recipes", pytest.param("history", marks=whole)])
 def test_a_filter_in_a_link_is_kept_and_starts_nothing_on_the_next_screen(server, page, before):
     visit(page, f"{server.url}/{before}?search=psum")
     words = page.get_by_role("textbox", name="Search")

@@ -35,9 +35,13 @@ def badges_are_inside(page):
             pytest.fail(f"at {width} px: {page.evaluate(OUTSIDE, width)}")
 
 
-def test_a_section_is_unfolded_and_what_a_search_found_is_marked(page, finished_run):
+def test_badges_stay_in_a_run_s_card_and_what_a_search_of_its_program_found_is_marked(
+    page, finished_run
+):
     visit(page, finished_run)
     answered(page)
+    badges_are_inside(page)
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("tab", name="Program").click()
     tabs = page.get_by_test_id("stTabs")
     expect(tabs.get_by_role("region", name="Lines of The program")).to_contain_text(
@@ -81,12 +85,6 @@ def test_a_line_that_communicates_leads_to_its_ops_in_the_viewer(page, finished_
     expect(page.get_by_test_id("stAlertContainer")).to_have_count(0)
 
 
-def test_the_badges_of_a_run_s_card_stay_inside_it(page, finished_run):
-    visit(page, finished_run)
-    answered(page)
-    badges_are_inside(page)
-
-
 @pytest.mark.parametrize("screen", ["predict", pytest.param("collectives", marks=whole)])
 def test_the_badges_of_a_card_stay_inside_it(server, page, screen):
     visit(page, f"{server.url}/{screen}")
@@ -94,6 +92,7 @@ def test_the_badges_of_a_card_stay_inside_it(server, page, screen):
     badges_are_inside(page)
 
 
+@whole
 def test_the_badges_of_a_program_s_search_stay_inside_its_card(server, page):
     visit(page, f"{server.url}/programs")
     page.get_by_role("button", name="Try an example").click()

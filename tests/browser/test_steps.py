@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from bench.browser import PATIENCE_MS, press_cancel, settled, unfold, visit
+from bench.browser import press_cancel, settled, unfold, visit
 from tests.browser.test_fields import enter
 
 LONG = {"samples": 1000, "min_seconds": 60}
@@ -27,10 +27,9 @@ def go_back(page) -> None:
 
 
 @pytest.fixture
-def new_page(windows):
+def new_page(viewers):
     """A page without a past: Chromium counts no more than 50 steps."""
-    page = windows[0].context.browser.new_page()
-    page.set_default_timeout(PATIENCE_MS)
+    page = viewers(0).context.new_page()
     yield page
     page.close()
 

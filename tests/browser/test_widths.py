@@ -48,40 +48,38 @@ CUT = """() => [...document.querySelectorAll('[data-testid="stSidebar"] input:no
   .map(field => field.ariaLabel)"""
 
 
-@pytest.mark.parametrize("theme", [pytest.param("light", marks=whole), "dark"])
-def test_focus_on_the_menu_is_outlined_in_the_primary_color(server, page, theme):
-    page.emulate_media(color_scheme=theme)
+def test_the_keyboard_reaches_the_menu_which_is_outlined_and_one_line_above_its_cards(server, page):
+    page.set_viewport_size({"width": 1000, "height": 900})
     visit(page, server.url)
-    page.get_by_test_id("stPageLink-NavLink").first.wait_for()
+    page.wait_for_function(IN_ROWS, arg=[4, 2], timeout=PATIENCE_MS)
+    page.wait_for_function(ONE_LINE, arg=1000, timeout=PATIENCE_MS)
     for _ in range(20):
         page.keyboard.press("Tab")
         if page.evaluate(FOCUSED) == "stPageLink-NavLink":
             break
     assert page.evaluate(FOCUSED) == "stPageLink-NavLink"
-    page.wait_for_function(OUTLINED, arg=PRIMARY[theme])
-
-
-def test_the_cards_are_four_in_a_row_and_two_where_it_is_narrow(server, page):
-    page.set_viewport_size({"width": 1000, "height": 900})
-    visit(page, server.url)
-    page.wait_for_function(IN_ROWS, arg=[4, 2], timeout=PATIENCE_MS)
-    page.wait_for_function(ONE_LINE, arg=1000, timeout=PATIENCE_MS)
-    page.set_viewport_size({"width": 390, "height": 900})
-    page.wait_for_function(ONE_LINE, arg=390, timeout=PATIENCE_MS)
-    page.wait_for_function(IN_ROWS, arg=[2, 4], timeout=PATIENCE_MS)
+    for theme, color in PRIMARY.items():
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function(OUTLINED, arg=color, timeout=PATIENCE_MS)
 
 
 def test_the_keyboard_reaches_every_screen_where_it_is_narrow(server, page):
     page.set_viewport_size({"width": 390, "height": 900})
+    page.emulate_media(color_scheme="dark")
     visit(page, server.url)
-    button = page.locator('[class*="st-key-screens-of-"] button')
-    button.wait_for(timeout=PATIENCE_MS)
-    button.press("Enter")
-    links = page.get_by_test_id("stPopoverBody").get_by_test_id("stPageLink-NavLink")
+    page.wait_for_function(ONE_LINE, arg=390, timeout=PATIENCE_MS)
+    page.wait_for_function(IN_ROWS, arg=[2, 4], timeout=PATIENCE_MS)
+    page.locator('[class*="st-key-screens-of-"] button').press("Enter")
+    above = page.get_by_test_id("stPopoverBody")
+    links = above.get_by_test_id("stPageLink-NavLink")
     links.last.wait_for()
     assert links.count() == len(PAGES) + 1, "one for Serving"
     boxes = [each.bounding_box() for each in links.all()]
     assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    # what opens above the app has its colors
+    captions, color = '[data-testid="stCaptionContainer"] p', "each => getComputedStyle(each).color"
+    below = page.get_by_test_id("stMain").locator(captions).first
+    assert above.locator(captions).first.evaluate(color) == below.evaluate(color)
     links.first.focus()
     for _ in range(len(PAGES)):
         page.keyboard.press("Tab")
@@ -89,18 +87,6 @@ def test_the_keyboard_reaches_every_screen_where_it_is_narrow(server, page):
     links.filter(has_text="History").press("Enter")
     page.wait_for_url("**/history*")
     links.last.wait_for(state="detached")
-
-
-def test_what_opens_above_the_app_has_the_colors_of_the_dark(server, page):
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": 390, "height": 900})
-    visit(page, f"{server.url}/predict")
-    page.locator('[class*="st-key-screens-of-"] button').press("Enter")
-    color = "element => getComputedStyle(element).color"
-    captions = '[data-testid="stCaptionContainer"] p'
-    above = page.get_by_test_id("stPopoverBody").locator(captions).first
-    below = page.get_by_test_id("stMain").locator(captions).first
-    assert above.evaluate(color) == below.evaluate(color)
 
 
 @pytest.mark.parametrize(
@@ -114,17 +100,18 @@ def test_every_field_is_reached_at_390(server, page, screen):
     assert opens.bounding_box()["width"] > 300  # below the answer, as wide as the window
     opens.click()
     if screen == "predict":
-        unfold(page, "Change the plan")
+        unfold(page, "Change the plan", "Model and optimizer")
     page.wait_for_function(IN_SIGHT, timeout=PATIENCE_MS)
     last = page.get_by_test_id("stSidebar").locator("input[aria-label]:visible").last
     page.wait_for_function(SCROLLED, arg=last.element_handle(), timeout=PATIENCE_MS)
+    if screen == "predict":
+        no_field_is_narrower_than_its_text(page)
 
 
-def test_no_field_of_a_model_is_narrower_than_its_text(server, page):
-    visit(page, f"{server.url}/predict")
-    unfold(page, "Change the plan", "Model and optimizer")
-    page.get_by_test_id("stSidebar").get_by_label("vocab").first.wait_for(timeout=PATIENCE_MS)
+def no_field_is_narrower_than_its_text(page) -> None:
+    """The fields of a model have the longest values."""
     for width in (800, 1000, 1280, 1400):
         page.set_viewport_size({"width": width, "height": 900})
+        page.get_by_test_id("stSidebar").get_by_label("vocab").first.wait_for()
         page.wait_for_function(DRAWN, arg=width, timeout=PATIENCE_MS)
         assert page.evaluate(CUT) == [], width

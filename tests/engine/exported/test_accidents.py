@@ -1,6 +1,7 @@
 """Accidents of compiled programs: each kind is found where it is planted, with its line and words."""
 
 import json
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,7 @@ def judged(given):
     return judged_experiment(taken(data))
 
 
+@cache
 def accidents(name):
     return judged(planted.PLANTED[name][0]).accidents
 

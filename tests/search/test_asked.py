@@ -265,7 +265,7 @@ def test_estimates_are_scaled_by_what_is_known_of_their_target():
 
 
 def test_a_tie_has_no_winner_in_any_sentence_and_reasons_are_of_what_was_compiled():
-    question = read_question(MODEL)
+    question = read_question(MODEL | {"chips": ["v5e:2x4"], "global_batch": 16})
     answer = Answer(question, 9, tuple(candidates(question)), True)
     first, other = (entry.candidate for entry in answer.ranking[:2])
     assert other in answer.ties

@@ -46,7 +46,12 @@ def test_next_remedies_and_a_search_agree_on_the_neighbors_of_a_plan():
     same = [other for _, other in best if other.tokens == small.tokens]
     assert tried[0].experiment.plan == same[0]
     question = read_question(
-        {"model": "scaled:1", "chips": ["v5e:2x4"], "batch_per_device": 2, "plan": {}}
+        {
+            "model": "scaled:1",
+            "chips": ["v5e:2x4"],
+            "batch_per_device": 2,
+            "plan": {"microbatches": 1},
+        }
     )
     winner = min(
         (each for each in models.candidates(question) if each.is_ranked and each.fits == "yes"),

@@ -66,7 +66,7 @@ _ROOM = 0.45  # of the axis: from there on a difference has room for its name le
 _AT_END = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600, **INK}
 _AT_START = _AT_END | {"align": "right", "dx": -8}
 # shares of white, or below 0 of black, in the colors of parts of one kind, by what ends their names
-_SHADES = (0.0, -0.4, 0.3, 0.55, -0.24, 0.42, -0.12)
+_SHADES = (0.0, -0.4, 0.3, 0.62, -0.24, 0.42, -0.12)
 _NAMED = (
     (
         "fsdp",

@@ -88,6 +88,9 @@ status = better.follow(experiment, run, at_work)
 result.card(wrong, experiment, can_run)
 details = result.answer(status, wrong) if status else None
 changes = st.container()
+if is_changed:
+    with changes:
+        gate.code(experiment)
 result.findings(wrong)
 if details:
     details()

@@ -153,7 +153,8 @@ def remedy_words(remedies: Sequence[tuple[Remedy, Collective]], base: Experiment
     if remedy.measured_s and remedy.ratio:
         ratio = paired_words(remedy.ratio, remedy.measured_s.quotient)
         takes = f"measured {times_words(remedy.measured_s)}, {ratio}"
-    removed = listed(list(dict.fromkeys(_removed_words(one, each) for one, each in remedies)))
+    less = [each for each in remedies if each[0].lessens] or remedies  # else no other is named
+    removed = listed(list(dict.fromkeys(_removed_words(one, each) for one, each in less)))
     change = _change_of(remedy, base, [each for _, each in remedies])
     return f"{change}: {removed}{comes}{held}; {takes}"
 
@@ -187,6 +188,8 @@ def _removed_words(remedy: Remedy, each: Collective) -> str:
         return (
             f"{remedy.others} {what} in place of {remedy.count}" if remedy.others else f"no {what}"
         )
+    if not remedy.lessens:
+        return f"a shorter step, in which the {what} stays"
     less = f"less waiting for the {what}"
     return (
         f"{less}, {bytes_text(after)} in place of {bytes_text(before)}" if after < before else less
@@ -302,7 +305,8 @@ def doing_words(done: int, of: int, change: str, left_s: float = inf) -> str:
     if not change:
         return f"{done} of {of} collectives tried"
     limit = "" if left_s == inf else f", at most {ceil(left_s)} s more"
-    which = f"collective {min(done + 1, of)} of {of}, " if of > 1 else ""
+    is_of_one = of > 1 and not change.startswith("estimating")  # which is for all of them
+    which = f"collective {min(done + 1, of)} of {of}, " if is_of_one else ""
     return f"{which}{change}{limit}"
 
 

@@ -66,7 +66,9 @@ class Remedy(Frozen):
 
     `bytes_moved`: of the collectives in question before the change, and of those that remain;
     `count`: how many of their kind there were over these axes, of which `others` remain beside
-    those; `new`: what replaces them. `sentence` is made of these when it is read.
+    those; `new`: what replaces them. `sentence` is made of these when it is read. `lessens` is False
+    of an exported program whose step takes less time though the collective stays as it is;
+    `estimated`, `compiled`: how many changes were partitioned alone, and how many compiled.
     """
 
     changes: tuple[Change, ...]
@@ -83,6 +85,9 @@ class Remedy(Frozen):
     count: int = 1
     others: int = 0
     new: tuple[CollectiveKind, ...] = ()
+    lessens: bool = True
+    estimated: int = 0
+    compiled: int = 0
 
 
 class TriedChange(Frozen):

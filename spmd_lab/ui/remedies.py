@@ -2,7 +2,7 @@
 link for each answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -228,9 +228,18 @@ def _watch(run: str, names: tuple[str, ...]) -> None:
                     trial.cancel()
         st.progress(trial.share, text=plain(capital(trial.pace)) or None)
         if first := trial.first:
-            st.caption("The first change that may help: compiled, not yet measured.")
+            st.caption(_so_far(first))
             _answers(with_remedies(trial.result, first), names, is_open=True)
     _answers(with_remedies(trial.result, trial.answers), names)
+
+
+def _so_far(first: Mapping[str, Mapping[int, Removal]]) -> str:
+    """Returns how far the first change that may help is known."""
+    removal = next(each for answers in first.values() for each in answers.values())
+    if isinstance(removal, Remedy) and removal.estimated:
+        number = numbered(removal.estimated, "change")
+        return f"The fastest of {number} so far, estimated and not compiled:"
+    return "The first change that may help: compiled, not yet measured."
 
 
 def _answers(

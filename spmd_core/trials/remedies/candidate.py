@@ -8,6 +8,7 @@ from spmd_core.facts import Change, Collective, Predicted, Ratio
 from spmd_core.results import Result
 
 MOST = 8  # that are compiled for one collective, the cheapest by estimate first
+FEW = 3  # of those that are estimated to be faster, where estimates are cheap
 MOST_VALUES = (
     6  # then, of an exported program, of constraints on the value of the collective's line
 )

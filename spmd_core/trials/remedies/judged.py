@@ -26,13 +26,20 @@ LESS = 0.9  # of its time: a collective that stays counts as less from here down
 @dataclass(frozen=True, slots=True)
 class Tried:
     """A candidate as it was compiled; `outcome` None where it was not, and then nothing else is
-    known. `is_wrong`: it opens a finding that the program did not have.
+    known. `is_wrong`: it opens a finding that the program did not have; `is_estimated`: it was
+    partitioned alone.
     """
 
     candidate: RemedyCandidate
     outcome: StrategyResult | None = None
     costs: ProgramTime | None = None
     is_wrong: bool = False
+    is_estimated: bool = False
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it changes an exported program."""
+        return self.candidate.experiment.exported is not None
 
 
 def opens_finding(
@@ -164,9 +171,18 @@ def _is_merged(
 
 
 def helps(target: AlikeCollectives, costs: ProgramTime, verdict: Verdict) -> bool:
-    """Whether a candidate removes a target, or makes it less, in less time."""
-    if verdict.tried.costs is None or not verdict.tried.costs.is_less_than(costs):
+    """Whether a candidate removes a target, or makes it less, in less time. Of an exported program the
+    time alone decides where it is less by WORTH: that is what its author wants less of.
+    """
+    took = verdict.tried.costs
+    if took is None or not took.is_less_than(costs):
         return False
+    is_worth = verdict.tried.is_of_program and took.total_s < (1 - WORTH) * costs.total_s
+    return is_worth or lessens(target, verdict)
+
+
+def lessens(target: AlikeCollectives, verdict: Verdict) -> bool:
+    """Whether a candidate removes a target, or makes it less."""
     return verdict.removes or verdict.left_s < LESS * target.seconds
 
 
@@ -196,15 +212,14 @@ def answer(
     """
     outcomes = [(each, verdict(target, base, each)) for each in tried]
     verdicts = [judged for _, judged in outcomes if judged]
-    good = [each for each in verdicts if helps(target, costs, each)]
+    known = [each for each in verdicts if not each.tried.is_estimated] or verdicts
+    good = [each for each in known if helps(target, costs, each)]
     if good:
-        return _remedy(
-            experiment,
-            base,
-            costs,
-            target,
-            min(good, key=partial(_place, experiment.exported is not None)),
-        )
+        best = min(good, key=partial(_place, experiment.exported is not None))
+        remedy = _remedy(experiment, base, costs, target, best)
+        estimated = sum(each.tried.is_estimated for each in verdicts)
+        counts = {"estimated": estimated, "compiled": len(verdicts) - estimated}
+        return remedy.model_copy(update=counts if estimated else {})
     best = _best(target, costs, verdicts)
     if best is not None and timed is not None and timed.is_faster:
         return _remedy(experiment, base, costs, target, best, timed)
@@ -270,7 +285,7 @@ def _best(
     """Of those that remove a target or make it less: those first that are predicted to take less
     time, then those that remove it, then the cheapest.
     """
-    some = [each for each in verdicts if each.removes or each.left_s < LESS * target.seconds]
+    some = [each for each in verdicts if lessens(target, each)]
     return min(
         some,
         key=lambda each: (
@@ -302,6 +317,7 @@ def _remedy(
         experiment=_opened(experiment, candidate),
         memory_bytes=memory,
         removes=verdict.removes,
+        lessens=lessens(target, verdict),
         strategy=candidate.strategy,
         predicted_by=costs.by,
         predicted_s=Predicted(before=costs.total_s, after=verdict.total_s),

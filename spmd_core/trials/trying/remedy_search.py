@@ -5,6 +5,7 @@ any moment.
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 from math import inf
 
@@ -36,14 +37,16 @@ from spmd_core.trials.remedies.candidate import (
     SideBySide,
     timed_of,
 )
-from spmd_core.trials.remedies.judged import Tried, opens_finding, targets, untried
+from spmd_core.trials.remedies.judged import Tried, answer, opens_finding, targets, untried
 from spmd_core.trials.searching.work import Work
+from spmd_core.trials.trying import screening
 from spmd_core.trials.trying.trial import RemedyTrial
 from spmd_core.words import progress
 from spmd_core.workloads import STRATEGIES
 
 PROCESSES = 3  # in which a program and its change are timed: enough for what is worth changing
 _HURRY = 0.5  # of its seconds, from which on timing what may help comes before compiling others
+_SCREENING = 0.5  # of all, where changes are estimated before they are compiled
 _COMPILING = 0.4  # of what a collective takes: timing takes the rest, on devices that are here
 _FORM: TypeAdapter[dict[str, dict[int, Removal]]] = TypeAdapter(dict[str, dict[int, Removal]])
 
@@ -71,7 +74,7 @@ class RemedySearch(Work):
         self.done, self.of, self.doing = 0, 0, ""  # collectives judged, of how many; what compiles
         # what is done of all, which never grows less; and of what is being timed, in words
         self.share, self.pace = 0.0, ""
-        self._lab, self._store = lab, store
+        self._lab, self._store, self._asker = lab, store, asker
         self._unpredicted = False  # what communicates, and takes nobody knows how long
         self._first: dict[str, dict[int, Removal]] = {}
         # as of a search, so that they are out of the way on History
@@ -193,6 +196,7 @@ class RemedySearch(Work):
         """Judge each trial's candidates in their order, until one settles it; the best is the
         answer. What several trials need next is compiled side by side.
         """
+        self._screen(trials)
         while trials and not self._is_ended:
             if first := next((each for each in trials if each.wanted), None):
                 self._compiles(first, first.wanted[0])
@@ -206,6 +210,39 @@ class RemedySearch(Work):
             if not self._runs.is_idle:
                 for candidate, result in self._runs.finished():
                     self._take(candidate, None if isinstance(result, str) else result)
+
+    def _screen(self, trials: Sequence[RemedyTrial]) -> None:
+        """Estimate the candidates of an exported program, the MOST nearest of each collective first, and
+        where none of these is faster the rest; each counts for all collectives, since the step's time
+        decides.
+        """
+        if not trials or not screening.is_cheap(trials[0].row.experiment):
+            return
+        looked: list[Tried] = []
+        near, every = screening.in_turns(trials)
+        for at, candidate in enumerate(every):
+            if at == near and any(screening.is_faster(trials, each) for each in looked):
+                break
+            self._does("estimating", trials[0], candidate, at, near if at < near else len(every))
+            self.share = max(self.share, _SCREENING * at / len(every))
+            tried = None if self._is_ended else self._estimated(trials[0], candidate)
+            if tried is None:
+                break
+            looked.append(tried)
+            if first := screening.is_faster(trials, tried):
+                found = answer(
+                    first.row.experiment, first.base, first.expected, first.target, looked
+                )
+                self._first = {first.row.key: dict.fromkeys(first.target.numbers, found)}
+        for trial in trials if looked and not self._is_ended else ():
+            trial.screen(looked)
+
+    def _estimated(self, trial: RemedyTrial, candidate: RemedyCandidate) -> Tried | None:
+        tried = screening.estimated(self._lab, self._asker, trial.base, candidate)
+        if tried is None or tried.outcome is None:
+            return tried
+        costs = self._expected(candidate.experiment, candidate.strategy, tried.outcome)
+        return replace(tried, costs=costs)
 
     def _is_answered(self, trial: RemedyTrial) -> bool:
         """Judge what is known of a trial by now; whether it is over."""
@@ -231,11 +268,15 @@ class RemedySearch(Work):
         return True
 
     def _compiles(self, trial: RemedyTrial, candidate: RemedyCandidate) -> None:
-        which = f"change {min(trial.judged + 1, trial.most)} of {trial.most}"
-        change = change_words(trial.row.experiment, candidate.changes)
-        self.doing = f"compiling {which}: {change}"
+        self._does("compiling", trial, candidate, trial.judged, trial.most)
         part = 1.0 if trial.row.experiment.place.is_absent else _COMPILING
         self._has_come(part * min(1.0, trial.judged / trial.most))
+
+    def _does(
+        self, verb: str, trial: RemedyTrial, candidate: RemedyCandidate, at: int, most: int
+    ) -> None:
+        change = change_words(trial.row.experiment, candidate.changes)
+        self.doing = f"{verb} change {min(at + 1, most)} of {most}: {change}"
 
     def _has_come(self, part: float) -> None:
         """Count the collectives that are judged, and a part of the next one."""

@@ -7,7 +7,13 @@ from spmd_core.experiment import Row
 from spmd_core.facts import Removal
 from spmd_core.results import StrategyResult
 from spmd_core.roofline import ProgramTime
-from spmd_core.trials.remedies.candidate import MOST, AlikeCollectives, RemedyCandidate, SideBySide
+from spmd_core.trials.remedies.candidate import (
+    FEW,
+    MOST,
+    AlikeCollectives,
+    RemedyCandidate,
+    SideBySide,
+)
 from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, settles, verdict
 
 
@@ -15,7 +21,8 @@ from spmd_core.trials.remedies.judged import Tried, answer, doubtful, helps, set
 class RemedyTrial:
     """A target of a row of the result, whose strategy there is `base`, expected to take `expected`.
 
-    `is_hurried`: what may help is timed before others are compiled, and ends it.
+    `is_hurried`: what may help is timed before others are compiled, and ends it; `few`: how many are
+    judged at least where one of them helps.
     """
 
     row: Row
@@ -24,6 +31,8 @@ class RemedyTrial:
     expected: ProgramTime
     candidates: Sequence[RemedyCandidate]
     is_hurried: bool = False
+    few: int = MOST
+    _looked: list[Tried] = field(default_factory=list)  # estimated
     _tried: list[Tried] = field(default_factory=list)
     _is_settled: bool = False
     _is_helped: bool = False
@@ -38,7 +47,7 @@ class RemedyTrial:
         """
         judged = len(self._tried)
         is_faster = self._timed is not None and bool(self._timed[1] and self._timed[1].is_faster)
-        is_enough = self._is_helped and judged >= MOST
+        is_enough = self._is_helped and judged >= self.few
         is_timed = self.is_hurried and self._timed is not None
         is_all = judged == len(self.candidates)
         return self._is_settled or is_all or is_enough or is_faster or is_timed
@@ -54,7 +63,7 @@ class RemedyTrial:
         return (
             self.candidates[done : done + 1]
             if not done
-            else self.candidates[done : MOST if done < MOST else None]
+            else self.candidates[done : self.few if done < self.few else None]
         )
 
     @property
@@ -65,7 +74,24 @@ class RemedyTrial:
     @property
     def most(self) -> int:
         """How many candidates are judged as far as is known now."""
-        return min(len(self.candidates), MOST if self.judged <= MOST else len(self.candidates))
+        most = self.few if self.judged <= self.few else len(self.candidates)
+        return min(len(self.candidates), most)
+
+    def screen(self, looked: Sequence[Tried]) -> None:
+        """Leave, of candidates that were estimated, those that are faster than the program, the
+        fastest first: FEW of them are compiled.
+        """
+        known = {each.candidate.experiment.id: each for each in looked}
+        faster = [
+            judged
+            for each in looked
+            if (judged := verdict(self.target, self.base, each))
+            and helps(self.target, self.expected, judged)
+        ]
+        ranked = [each.tried.candidate for each in sorted(faster, key=lambda each: each.total_s)]
+        unknown = [each for each in self.candidates if each.experiment.id not in known]
+        self.candidates, self.few = (*ranked, *(() if ranked else unknown)), FEW
+        self._looked = list(looked)
 
     def judge(self, tried: Tried) -> None:
         """Take what became of the next candidate."""
@@ -78,9 +104,10 @@ class RemedyTrial:
     def answer(self) -> Removal:
         """The best of those that were judged."""
         timed = self._timed[1] if self._timed and self._timed[0] is self._doubtful else None
-        return answer(
-            self.row.experiment, self.base, self.expected, self.target, self._tried, timed
-        )
+        compiled = {each.candidate.experiment.id for each in self._tried}
+        looked = [each for each in self._looked if each.candidate.experiment.id not in compiled]
+        every = [*self._tried, *looked]
+        return answer(self.row.experiment, self.base, self.expected, self.target, every, timed)
 
     @property
     def wants_timed(self) -> RemedyCandidate | None:

@@ -6,9 +6,9 @@ import streamlit as st
 
 from spmd_core.advice import effect_words, limit_of
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
-from spmd_core.base import capital
+from spmd_core.base import capital, numbered
 from spmd_core.experiment import Experiment
-from spmd_core.facts import Change, Remedy, sent_at_least
+from spmd_core.facts import Change, Estimate, Remedy, sent_at_least
 from spmd_core.fields import axes_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.runs import Partitioned, RunStatus
@@ -16,6 +16,7 @@ from spmd_core.terms import mfu_words
 from spmd_core.words import parts, predictions as words, waiting
 from spmd_lab.ui import next_step, remedies
 from spmd_lab.ui.charts import shares
+from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
@@ -108,7 +109,9 @@ def _waits(result: Result) -> bool:
 def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     """Draws the change that saves the most, and the button that gives it."""
     (of,) = result.strategies.values()
-    seconds = remedy.predicted_s
+    seconds, what = remedy.predicted_s, effect_words(remedy)
+    if with_best(result):  # its figures are above
+        what = what.partition("; ")[0]
     now = of.prediction.predicted_s if of.prediction else None
     label = _named(remedy.changes) or "Use the best change"
     kind = "primary" if is_first else "secondary"
@@ -117,7 +120,47 @@ def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     saved = f"{1 - seconds.after / seconds.before:.0%} less time, predicted"
     if now and seconds.after > now.low:
         saved += ", within the range of the estimate"
-    st.caption(coded(as_sentence(f"{saved}: {effect_words(remedy)}")), width="stretch")
+    words = " ".join((as_sentence(f"{saved}: {what}"), _counted(remedy)))
+    st.caption(coded(words.strip()), width="stretch")
+
+
+def _counted(remedy: Remedy) -> str:
+    """Returns how many changes a change was compared with, in a sentence; "" where all were compiled."""
+    if not remedy.estimated:
+        return ""
+    number = numbered(remedy.estimated + remedy.compiled, "change")
+    most = "the fastest" if remedy.compiled == 1 else f"the {remedy.compiled} fastest"
+    return f"{number} estimated, {most} compiled."
+
+
+def with_best(result: Result) -> StrategyResult | None:
+    """Returns the program with the best of the changes that were tried, as it was compiled; None where
+    none is faster.
+    """
+    remedy = remedies.best(result)
+    run = lab().latest(remedy.experiment) if remedy else None
+    found = lab().result(run) if run else None
+    of = found.strategies.get(remedy.strategy or "auto") if remedy and found else None
+    return of if of and of.prediction and of.prediction.predicted_s else None
+
+
+def _known(of: StrategyResult) -> tuple[int | None, Estimate | None, int | None]:
+    """Returns the peak of a device, the time of the step, and the bytes that it sends."""
+    memory, predicted, moved = of.memory_bytes, of.prediction, of.collectives
+    return (
+        memory.peak if memory else None,
+        predicted.predicted_s if predicted else None,
+        None if moved is None else sent_at_least(moved),
+    )
+
+
+def ends(was: StrategyResult, now: StrategyResult, room: str) -> list[Figure]:
+    """Returns the figures of a compiled program, and of the same with a change. `room`: of how much
+    memory.
+    """
+    peaks, times, sent = zip(*map(_known, (was, now)), strict=True)
+    rows = quantities(peaks, times, sent)
+    return [each._replace(more=each.more or room * (each.title == PEAK)) for each in rows]
 
 
 def _named(changes: Sequence[Change]) -> str:

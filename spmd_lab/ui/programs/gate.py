@@ -7,19 +7,26 @@ from spmd_core.experiment import Experiment
 from spmd_core.results import StepFinding
 from spmd_lab.ui.programs import door
 
+_SHORT = 12  # lines of code that are shown unfolded
+
+
+def code(experiment: Experiment) -> None:
+    """Draws the changed specs as code; nothing of a program as its author sharded it."""
+    if lines := specs_words(experiment):
+        is_short = lines.count("\n") < _SHORT
+        with st.expander("In your code", icon=":material/code:", expanded=is_short):
+            st.code(lines, language="python", wrap_lines=True)
+
 
 def draw(experiment: Experiment, opened: list[StepFinding], listed: list[StepFinding]) -> None:
-    """Draws the changed specs as code; the command that ends with 1 while the program has a finding,
-    and a test that expects its specs.
+    """Draws the command that ends with 1 while the program has a finding, and a test that expects its
+    specs.
 
     Args:
       experiment: the program as it is changed.
       opened: the findings of its file.
       listed: those that are left.
     """
-    if code := specs_words(experiment):
-        with st.expander("The changed specs as code", icon=":material/code:", expanded=not listed):
-            st.code(code, language="python", wrap_lines=True)
     with st.expander("Check it in CI", icon=":material/rule:"):
         file = door.file_name(experiment)
         st.caption("Ends with 1 while the file has a finding:")

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal
 
 import streamlit as st
@@ -171,10 +171,18 @@ class Wrong:
         memory = self.compiled.memory_bytes if self.compiled else None
         return bool(memory and memory.peak and memory.peak < _ROOMY * self.capacity)
 
+    @cached_property
+    def best(self) -> StrategyResult | None:
+        """The program with the best of the changes that were tried, where the card offers that first."""
+        is_other = self.is_worse or fix.waits() or not _has_changes(self)
+        if is_other or not self.result or (self.fixes.offered and not self.is_finished):
+            return None
+        return compiled.with_best(self.result)
+
     @property
     def titles(self) -> tuple[str, ...]:
         """Titles of the figures of all changes since the program was opened that the card has."""
-        if self.is_worse or self.change is None:
+        if self.is_worse or self.change is None or self.best:
             return ()
         is_of_all = self.is_finished or not self.fixes.listed
         if is_of_all or (self.compiled and not self.fixes.offered):
@@ -387,6 +395,8 @@ def _kept(wrong: Wrong, room: str) -> list[Figure]:
 def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure], list[int | None]]:
     """Returns what the compiler makes of the change, else what arguments take."""
     lead, held = wrong.fixes.lead, wrong.held
+    if wrong.compiled and wrong.best:
+        return compiled.ends(wrong.compiled, wrong.best, room), []
     if wrong.is_finished and wrong.compiled:
         return compiled.figures(wrong.compiled, shown, room), []
     if shown and len(shown.figures) > 1:  # the last is of arguments alone

@@ -581,6 +581,40 @@ def test_of_a_program_what_takes_less_time_is_before_what_leaves_nothing_of_a_co
     assert answer(base, BASE, COSTS, TARGET, [gone, less]).changes == first.changes
 
 
+def test_a_shorter_step_of_a_program_is_offered_where_the_collective_stays():
+    """Another collective may lessen: the words claim nothing of the one that was asked about."""
+    base, (first, second) = of_program()
+    shorter = tried(first, 0.8 * COSTS.total_s, TARGET.first, each_s=TARGET.seconds)
+    found = answer(base, BASE, COSTS, TARGET, [tried(second, 2 * COSTS.total_s), shorter])
+    assert isinstance(found, Remedy) and found.changes == first.changes and not found.lessens
+    told = removal_words(with_sentence(found, base, TARGET.first))
+    assert "a shorter step, in which the all-reduce over `x` stays" in told
+    other = replace(shorter, costs=replace(COSTS, total_s=0.99 * COSTS.total_s))
+    assert isinstance(answer(base, BASE, COSTS, TARGET, [other]), Nothing), "within 2%"
+
+
+def test_what_was_only_estimated_is_counted_and_not_chosen_over_what_was_compiled():
+    base, (first, second) = of_program()
+    compiled_, quicker = tried(first, 0.5 * COSTS.total_s), tried(second, 0.4 * COSTS.total_s)
+    looked = replace(quicker, is_estimated=True)
+    found = answer(base, BASE, COSTS, TARGET, [compiled_, looked])
+    assert found.changes == first.changes and (found.estimated, found.compiled) == (1, 1)
+
+
+def test_of_estimated_candidates_the_fastest_are_compiled_first():
+    base, (first, second) = of_program()
+    trial = RemedyTrial(base.rows[0], BASE, TARGET, COSTS, (first, second))
+    slower = replace(tried(first, 2 * COSTS.total_s), is_estimated=True)
+    faster = replace(tried(second, 0.5 * COSTS.total_s), is_estimated=True)
+    trial.screen([slower, faster])
+    assert [each.changes for each in trial.wanted] == [second.changes], "not the slower one"
+    trial.judge(tried(second, 0.5 * COSTS.total_s))
+    assert trial.is_over and trial.answer.changes == second.changes
+    none = RemedyTrial(base.rows[0], BASE, TARGET, COSTS, (first, second))
+    none.screen([slower, replace(slower, candidate=second)])
+    assert none.is_over and isinstance(none.answer, Nothing) and len(none.answer.tried) == 2
+
+
 def test_state_over_more_axes_than_its_parameter_is_not_said_to_have_the_same_spec():
     changes = (
         Change(field="specs", name="params/w", after=["tensor", None]),

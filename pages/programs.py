@@ -16,6 +16,7 @@ from spmd_lab.ui.programs import (
     arrays,
     better,
     constrain,
+    done,
     door,
     fields,
     gate,
@@ -58,6 +59,7 @@ is_changed = not refusal and not misfit and before != experiment
 if not refusal and not misfit:
     door.keep_changes(before, experiment)
     what_if.begin("programs", before, experiment)
+done.follow_link(program)
 wrong = result.judged(experiment, run, before)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)

@@ -1,7 +1,7 @@
 """The sentences of the screens and the command line."""
 
 from spmd_core.words import predictions, runs, strategies, texts, traces
-from spmd_core.words.bottleneck import limit_words, waiting, waits_at, waits_words
+from spmd_core.words.bottleneck import limit_words, requested_words, waiting, waits_at, waits_words
 from spmd_core.words.even import ABOUT_EVEN, CANNOT_TELL, apart_words, even_words, mark_of
 from spmd_core.words.facts import (
     DISPATCH_BOUND,
@@ -138,6 +138,7 @@ __all__ = [
     "progress",
     "progress_words",
     "ratio_words",
+    "requested_words",
     "row_words",
     "run_headline",
     "runs",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from spmd_core.base import sums_by_key
+from spmd_core.base import seconds_text, sums_by_key
 from spmd_core.facts import Collective, Prediction
 from spmd_core.program import is_ring
 from spmd_core.terms import listed
@@ -78,6 +78,36 @@ def waits_at(prediction: Prediction) -> str:
     source = max(seconds, key=seconds.__getitem__, default="")
     share = seconds.get(source, 0.0) / total
     return f"{share:.0%} at {source}" if share > _WAITS and waiting(prediction) else ""
+
+
+def requested_words(prediction: Prediction) -> str:
+    """Returns what a step waits for that its author wrote in shard_map, which no spec removes, and the
+    work that may hide it; "" where that is less than half of its waits, or they are worth no change.
+    """
+    listed = [each for each in prediction.collectives if each.exposed_in_all_s]
+    waited = sum(each.exposed_in_all_s for each in listed)
+    own = [
+        each for each in listed if each.origin and {o.kind for o in each.origin} == {"shard_map"}
+    ]
+    exposed = sum(each.exposed_in_all_s for each in own)
+    if not waiting(prediction) or 2 * exposed < waited:
+        return ""
+    first = max(own, key=lambda each: each.exposed_in_all_s)
+    alike = [each for each in own if each.source == first.source]
+    takes = sum(each.total_s or 0.0 for each in alike)
+    work = sum(s for name, s in prediction.shares_s.items() if not name.startswith("wait: "))
+    at = f" at {first.source}" if first.source else ""
+    hides = f"the other {seconds_text(work)} of the step can hide no more than that"
+    if work >= takes:
+        hides = (
+            f"the other {seconds_text(work)} of the step could hide it: call it before the work that "
+            "does not need its result"
+        )
+    name = first.origin[0].name
+    return (
+        f"The program itself calls {name}{at}, so no spec removes it. It takes "
+        f"{seconds_text(takes)}; {hides}."
+    )
 
 
 def _waits(prediction: Prediction) -> dict[str, float]:

@@ -35,6 +35,9 @@ ELEMENT = "element"  # of the array on Layout, whose devices are named
 BASELINE = "baseline"  # the run that those side by side are compared with
 DETAIL = "detail"  # the table of a run that is open
 BESIDE = "beside"  # what a sweep is compared with
+DONE = "done"  # arguments of a program that its author donates by now
+PANEL = "panel"  # that is open on Programs
+NAMES = r"[^,]{1,80}(,[^,]{1,80}){0,15}"
 _ESCAPED = re.compile(r"(?<=\w)\\([-_.])(?=\w)")  # in labels of older links
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST = {"measured": 1e6, "tokens": 1e7, "days": 36_500.0, "dollars": 1e12}  # of a number
@@ -55,7 +58,7 @@ READ = {
     "search": ("search", "candidate"),
     "collectives": (*_EXPERIMENT, KIND, SIZE, VIEW, TAB, BESIDE),
     "recipes": ("search",),
-    "programs": (*_EXPERIMENT, *_PROGRAM, DETAIL),
+    "programs": (*_EXPERIMENT, *_PROGRAM, DETAIL, DONE, PANEL),
     "notebook": ("collection", "edit"),
     "history": (
         *("search", "workload", "state", "searched", "runs", "searches", "open"),
@@ -70,6 +73,8 @@ _PATTERNS = {
     "candidate": (r"\d{1,6}", "the number of a candidate"),
     **dict.fromkeys((ONCE, "edit", "searched"), ("true|false", "true or false")),
     SHOWN: ("step|sweep|serving", "step, sweep or serving"),
+    DONE: (NAMES, "names of arguments, joined by commas"),
+    PANEL: ("search", "search"),
     "scaling": ("weak|strong", "weak or strong"),
     "meshes": ("kept|best", "kept or best"),
     **dict.fromkeys(("with", "baseline", "open", BESIDE), (RUN_ID.pattern, "the id of a run")),

@@ -3,10 +3,10 @@
 import pytest
 
 from spmd_core.advice import in_words
-from spmd_core.facts import Collective, PredictedMemory, Prediction
+from spmd_core.facts import AxisOrigin, Collective, PredictedMemory, Prediction
 from spmd_core.terms import convention_words
 from spmd_core.time import estimate_step
-from spmd_core.words import in_sentences, limit_words, waits_words
+from spmd_core.words import in_sentences, limit_words, requested_words, waits_words
 from spmd_core.words.predictions import (
     answer,
     bound_words,
@@ -243,3 +243,27 @@ def test_the_share_that_waits_is_that_of_the_axes_and_collectives_that_it_names(
     assert limit_words(found) == words
     assert waits_words(found.shares_by_axis, every) == words, "compiled or not"
     assert waits_words({"matmul": 0.95, "exposed: tensor": 0.05}, every) == "", "too little"
+
+
+@pytest.mark.parametrize(
+    ("work_s", "hides"),
+    [(0.002, "the other 2 ms of the step can hide no more than that."), (0.02, "could hide it: call it before the work that")],
+)  # fmt: skip
+def test_what_a_program_requests_itself_is_told_with_what_could_hide_it(work_s, hides):
+    """A ring in shard_map: no spec removes it, and the line is the author's own."""
+
+    def moved(kind):
+        origin = AxisOrigin(axis="x", kind=kind, name="ppermute", source="step.py:12")
+        size = {"count": 8, "bytes": 2**20, "seconds_total": 0.012, "exposed_total_s": 0.011}
+        own = {"origin": (origin,), "source": "step.py:12", "exposed_s": 0.0014, "seconds": 0.0015}
+        return Collective(kind="collective-permute", axes=("x",), **size, **own)
+
+    shares = {"matmul": work_s, "wait: collective-permute": 0.011}
+    of = prediction().model_copy(update={"shares_s": shares, "collectives": (moved("shard_map"),)})
+    told = requested_words(of)
+    assert told.startswith(
+        "The program itself calls ppermute at step.py:12, so no spec removes it. It takes 12 ms; "
+    )
+    assert hides in told
+    other = of.model_copy(update={"collectives": (moved("argument"),)})
+    assert requested_words(other) == "", "a spec may remove it"

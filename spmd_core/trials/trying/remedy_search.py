@@ -212,9 +212,8 @@ class RemedySearch(Work):
                     self._take(candidate, None if isinstance(result, str) else result)
 
     def _screen(self, trials: Sequence[RemedyTrial]) -> None:
-        """Estimate the candidates of an exported program, the MOST nearest of each collective first, and
-        where none of these is faster the rest; each counts for all collectives, since the step's time
-        decides.
+        """Estimate the candidates of an exported program: the MOST nearest of each collective, then the
+        rest if none of them is faster. Each counts for all collectives: the step's time decides.
         """
         if not trials or not screening.is_cheap(trials[0].row.experiment):
             return

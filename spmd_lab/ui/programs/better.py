@@ -11,7 +11,7 @@ from spmd_core.runs import RunStatus
 from spmd_core.search import ArrayQuestion, Candidate, read_array_question
 from spmd_core.surveys.search import Own, best_words, dropped_words, is_ahead
 from spmd_core.trials import Search, searches as running
-from spmd_lab.ui import cards, live, shell, state
+from spmd_lab.ui import cards, choices, live, shell, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.search import answer
@@ -108,6 +108,15 @@ def ahead(mine: Own | None) -> Candidate | None:
     return winner if winner and is_known and is_ahead(mine, winner) else None
 
 
+def is_chosen(experiment: Experiment) -> bool:
+    """Returns True if a program has the mesh and specs of its search's best: what is replicated there
+    was chosen.
+    """
+    search = _search(experiment)
+    winner = search.answer.winner if search and search.is_over else None
+    return winner is not None and winner.experiment.is_alike(experiment)
+
+
 def told(experiment: Experiment, mine: Own | None) -> None:
     """Draws in the card that a search is at work, or its answer: its panel is further down. `mine`:
     what the program takes as it is.
@@ -144,8 +153,13 @@ def draw(experiment: Experiment, mine: Own | None) -> None:
     """
     question = _question(experiment)
     search = running.find(lab(), question)
-    is_here = state.aside("programs", _BEGUN) == question.id
+    is_linked = st.query_params.get(choices.PANEL) == "search"
+    is_here = is_linked or state.aside("programs", _BEGUN) == question.id
     is_open = search is not None and (is_here or _is_at_work(search))
+    if is_open:
+        st.query_params[choices.PANEL] = "search"
+    else:
+        st.query_params.pop(choices.PANEL, None)
     with st.expander(TITLE, expanded=is_open, icon=":material/travel_explore:"):
         if search and not search.is_over:
             answer.watch(search, mine)

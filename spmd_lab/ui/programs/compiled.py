@@ -13,7 +13,7 @@ from spmd_core.fields import axes_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.runs import Partitioned, RunStatus
 from spmd_core.terms import mfu_words
-from spmd_core.words import parts, predictions as words, waiting
+from spmd_core.words import parts, predictions as words, requested_words, waiting
 from spmd_lab.ui import next_step, remedies
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.lab import lab
@@ -82,9 +82,16 @@ def next_steps(result: Result, experiment: Experiment, is_first: bool = True) ->
         return
     if tried := remedies.none_of(result):
         st.caption(f":green[:material/check:] {plain(tried)}", width="content")
-    is_offered = _waits(result) and remedies.offer(result, "", is_first)
+    own = requested(result)
+    is_offered = not own and _waits(result) and remedies.offer(result, "", is_first)
     is_next = is_first and not (is_offered or remedies.is_at_work(result))
-    better.offer(experiment, is_first=is_next)
+    program = experiment.exported
+    if (
+        not own
+        or not program
+        or {name for name, _ in program.mesh} - {*program.described.manual_axes}
+    ):
+        better.offer(experiment, is_first=is_next)
     next_step.draw(result, st.container(width="content"))
 
 
@@ -99,6 +106,12 @@ def changes_beside(result: Result, is_first: bool) -> str:
         (of,) = result.strategies.values()
         return f"{capital(limit_of(of))}."
     return ""
+
+
+def requested(result: Result) -> str:
+    """Returns what a program waits for that its author requests himself; "" of none."""
+    (of,) = result.strategies.values()
+    return requested_words(of.prediction) if of.prediction else ""
 
 
 def _waits(result: Result) -> bool:

@@ -46,7 +46,17 @@ from spmd_lab.ui.lab import find, lab
 from spmd_lab.ui.markdown import as_sentence, code, coded, plain
 from spmd_lab.ui.notebook import labels
 from spmd_lab.ui.predict import prediction
-from spmd_lab.ui.programs import arrays, better, compiled, earlier, fix, outputs, peak, treemap
+from spmd_lab.ui.programs import (
+    arrays,
+    better,
+    compiled,
+    done,
+    earlier,
+    fix,
+    outputs,
+    peak,
+    treemap,
+)
 from spmd_lab.ui.search import answer as search
 from spmd_lab.ui.shell import draw_figures, draw_table
 
@@ -56,7 +66,6 @@ _ROOMY = 0.8  # of HBM: below, what a step waits for comes before what it holds
 _MOST = 0.5  # of the step: what waits for less is behind what is wrong
 _PRODUCTS = ("matmul", "kernel", "grouped kernel")  # parts of a step with the FLOPs of products
 _LITTLE = 0.05  # of the step, of products; of the peak: a fix that saves less of it is behind what a step waits for
-_DONE = "donated."  # aside, before a program: arguments that its author donates by now
 _TRY = re.compile(r": try P\(.*\)")  # a spec that is not compared
 _CLAUSE = re.compile(
     r"(?:: |; |\. )"
@@ -214,7 +223,7 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     found = _compiled_of(status, experiment)
     own = found.strategies["auto"] if found else None
     compiled_by = run if own and run else ""
-    fixes = fix.judged(partial(_not_done, program, own), compiled_by)
+    fixes = fix.judged(partial(_left, program, own, better.is_chosen(experiment)), compiled_by)
     if own:
         earlier.keep(program, fixes.listed, all_findings(program))
     is_absent = experiment.place.is_absent
@@ -293,7 +302,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if wrong.result or shown or _kept(wrong, room):
             with cards.how_sure(row):
                 _sure(wrong, shown or kept)
-        if not fixes.listed and not _donated(wrong.program.described.program):
+        if not fixes.listed and not done.donated(wrong.program.described.program):
             checked = plain(checked_words(wrong.program, wrong.compiled))
             kinds = in_words([title for title, _ in _TITLES.values()])
             st.caption(f":green[:material/check:] {checked}", help=plain(f"{kinds}."))
@@ -308,6 +317,8 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
         elif not wrong.is_worse:
             compiled.limits(wrong.compiled, wrong.now)
+        if wrong.result and wrong.is_finished and (own := compiled.requested(wrong.result)):
+            st.markdown(f":material/info: {plain(own)}")
         fix.refused(fixes)
         _told(wrong)
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
@@ -650,7 +661,7 @@ def _limit(wrong: Wrong) -> str:
     of, result = wrong.compiled, wrong.result
     if not (wrong.is_finished and of and result) or wrong.is_worse:
         return ""
-    has_more = bool(wrong.fixes.listed or remedies.best(result))
+    has_more = bool(wrong.fixes.listed or remedies.best(result) or compiled.requested(result))
     if not has_more or not of.prediction or not (share := waiting(of.prediction)):
         return ""
     lead = wrong.fixes.lead
@@ -831,28 +842,33 @@ def _donate(
     """
     kept = state.experiment("programs").program
     paths = tuple(each.path for each in listed if each.kind == "missing_donation")
-    names = dict.fromkeys(path.partition("/")[0] for path in (*_donated(kept), *paths))
+    names = dict.fromkeys(path.partition("/")[0] for path in (*done.donated(kept), *paths))
     # a key of its own: another program's is closed again
     with st.popover("Copy `donate_argnames`", key=f"donate:{key}:{kept}", width=width):
         st.caption("In the call of `jax.jit`:")
         quoted = "".join(f"{json.dumps(each)}, " for each in names)
         st.code(f"donate_argnames=({quoted.strip()})", language="python", width="content")
         if st.button("Done in my code", icon=":material/check:", key=f"donated:{key}"):
-            state.set_aside("programs", f"{_DONE}{kept}", (*_donated(kept), *paths))
+            done.mark(kept, (*done.donated(kept), *paths))
             state.note_act("programs")
             st.rerun()
 
 
-def _donated(program: str | None) -> tuple[str, ...]:
-    """Returns the arguments of a program that its author says to donate since it was exported."""
-    return state.aside("programs", f"{_DONE}{program}") or ()
-
-
-def _not_done(
-    program: Program, of: StrategyResult | None, refuted: Collection[fix.Specs]
+def _left(
+    program: Program,
+    of: StrategyResult | None,
+    is_chosen: bool,
+    refuted: Collection[fix.Specs],
 ) -> list[StepFinding]:
-    done = _donated(program.described.program)
-    is_done = lambda each: each.kind == "missing_donation" and each.path in done  # noqa: E731
+    """Returns the findings but donations that are done in the author's code, and arrays that stay
+    replicated where a search chose all specs.
+    """
+    names = done.donated(program.described.program)
+
+    def is_done(each: StepFinding) -> bool:
+        is_donated = each.kind == "missing_donation" and each.path in names
+        return is_donated or (is_chosen and each.kind == "replicated")
+
     return [each for each in all_findings(program, of, refuted) if not is_done(each)]
 
 
@@ -860,12 +876,11 @@ def done_in_code(program: Program) -> None:
     """Draws what is done in the author's code alone, which no figure of the file has, and a button
     that takes it back.
     """
-    if done := _donated(program.described.program):
+    if names := done.donated(program.described.program):
         with st.container(horizontal=True, vertical_alignment="center", key="done-in-code"):
-            words = f"{in_words(done)} donated in your code: export it again for its figures."
+            words = f"{in_words(names)} donated in your code: export it again for its figures."
             st.caption(f":material/check: {plain(words)}", width="content")
-            key = f"{_DONE}{program.described.program}"
-            take_back = partial(state.set_aside, "programs", key, None)
+            take_back = partial(done.mark, program.described.program, ())
             st.button("Take back", key="donated:undo", type="tertiary", on_click=take_back)
 
 

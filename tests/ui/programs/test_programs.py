@@ -1720,3 +1720,48 @@ def test_what_waits_for_less_than_half_is_behind_a_finding(waited_s):
     wrong = result.Wrong(program, fix.Fixes(spent, worse, {}), None, [0], 1000 << 30, of, run)
     assert wrong.is_finished
     assert bool(result._limit(wrong)) is (waited_s > 0.005)
+
+
+def test_a_link_has_what_is_done_in_code(screen):
+    button(screen, "Try an example").click().run()
+    held = [each for each in findings(screen) if "Not donated" in each]
+    assert held
+    code = screen.query_params["experiment"]
+    opened = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    opened.query_params["experiment"] = code
+    opened.query_params["done"] = "moments,nothing_of_it,../x"
+    opened.switch_page("pages/programs.py").run()
+    assert not opened.exception
+    assert not [each for each in findings(opened) if "Not donated" in each]
+    assert "moments donated in your code" in captions(opened)
+    assert opened.query_params["done"] == "moments", "names of its arguments alone"
+    button(opened, "Take back").click().run()
+    assert "done" not in opened.query_params
+    assert [each for each in findings(opened) if "Not donated" in each]
+
+
+@pytest.mark.parametrize("text", ["a," * 400, "moments" * 20, ",", "%00", "moments,,moments"])
+def test_a_hostile_mark_of_what_is_done_is_left_out(screen, text):
+    button(screen, "Try an example").click().run()
+    opened = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    opened.query_params["experiment"] = screen.query_params["experiment"]
+    opened.query_params["done"] = text
+    opened.switch_page("pages/programs.py").run()
+    assert not opened.exception and "done" not in opened.query_params
+    assert [each for each in findings(opened) if "Not donated" in each]
+
+
+def test_what_a_search_chose_to_replicate_is_no_finding(screen, monkeypatch):
+    button(screen, "Try an example").click().run()
+    chosen = screen.session_state["screen.programs.experiment"]
+    program = chosen.exported
+    kinds = lambda: {  # noqa: E731
+        each.kind for each in result._left(program, None, better.is_chosen(chosen), ())
+    }
+    monkeypatch.setattr(result.done, "donated", lambda _: ())
+    answer = SimpleNamespace(winner=SimpleNamespace(experiment=chosen))
+    over = SimpleNamespace(is_over=True, answer=answer)
+    monkeypatch.setattr(better, "_search", lambda _: over)
+    assert "replicated" not in kinds() and kinds(), "the rest stays"
+    answer.winner = SimpleNamespace(experiment=chosen.vary(specs={"params/embed": ["fsdp", None]}))
+    assert "replicated" in kinds(), "another program than the one that was chosen"

@@ -229,10 +229,10 @@ class RemedySearch(Work):
                 break
             looked.append(tried)
             if first := screening.is_faster(trials, tried):
-                found = answer(
+                best = answer(
                     first.row.experiment, first.base, first.expected, first.target, looked
                 )
-                self._first = {first.row.key: dict.fromkeys(first.target.numbers, found)}
+                self._first = {first.row.key: dict.fromkeys(first.target.numbers, best)}
         for trial in trials if looked and not self._is_ended else ():
             trial.screen(looked)
 

@@ -4,6 +4,7 @@ pictures.
 
 import doctest
 import importlib
+import itertools
 import os
 import re
 import shlex
@@ -46,6 +47,8 @@ OURS = [
 ]
 # ten seconds, until it is ended, or packages from the network: tests of their own call them
 LONG = {"calibrate", "dashboard", "mcp", "versions"}
+# to parse all files takes seconds: those that may import what no other does
+IMPORTED = re.compile(r"^[ \t]*(?:from|import) +(\w+)|import_module\(.(\w+)", re.MULTILINE)
 # used as programs, or through another package
 # jax imports flatbuffers; mcp is an extra of the wheel alone
 TOOLS = {"ruff", "pyrefly", "uv", "pytest", "pytest-xdist", "libtpu", "flatbuffers", "mcp"}
@@ -205,19 +208,16 @@ def test_every_dependency_has_a_reason_and_every_reason_a_dependency():
 
 
 def test_every_import_is_a_requirement_and_every_requirement_is_imported():
-    modules = {
-        name.partition(".")[0]
-        for path in [
-            *source_files(),
-            *(ROOT / "tests").rglob("*.py"),
-            *(ROOT / "bench").rglob("*.py"),
-        ]
-        for _, name in imports(path.read_text("utf-8"), "spmd_core")
-        if name != "a computed name"
-    }
     ours = {"app", "home", "pages", "spmd_lab", "spmd_core", "tests", "bench", "sitecustomize"}
     brought = {"itsdangerous", "jaxlib", "uvicorn", "packaging"}  # by jax, streamlit and pytest
-    outside = modules - set(sys.stdlib_module_names) - ours - brought
+    known, outside = set(sys.stdlib_module_names) | ours | brought, set[str]()
+    for path in [*source_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]:
+        text = path.read_text("utf-8")
+        if (
+            {*itertools.chain(*IMPORTED.findall(text))} - known - outside - {""}
+        ):  # or in a text: a program of a test
+            names = {name for _, name in imports(text, "spmd_core") if name != "a computed name"}
+            outside |= {name.partition(".")[0] for name in names} - known
     required = (requirements("requirements.txt") | requirements("requirements-dev.txt")) - TOOLS
     assert outside - TOOLS == {MODULES.get(name, name) for name in required}
 

@@ -46,6 +46,7 @@ def test_what_loses_the_batch_is_named_with_the_line_that_keeps_it(line):
     assert judged_experiment(first.experiment).lost_batch is None
 
 
+@pytest.mark.newer_whole
 def test_the_line_that_is_named_keeps_the_batch_of_a_step_that_is_rematerialized():
     experiment, lost = judged(PLANTED["rematerialized"].exported())
     assert lost is not None

@@ -35,6 +35,10 @@ _AGREE = {"cpu": ("CPU", 126, 126, 126), "tpu": ("TPU v5e", 24, 24, 24)}
 
 WITHIN = 0.02  # which bytes of partitioned programs are of compiled ones: less is no rise
 ROOMY = 0.8  # of HBM: what is below leaves room for a faster step to hold more
+WORSE_TIMED = (  # the same, of what has a time
+    "A fix is worse where the step takes longer, or the peak rises: a faster step may hold more, up to "
+    f"{ROOMY:.0%} of HBM."
+)
 WORSE = (
     f"A fix is worse where step time rises, or peak memory: not of a faster step below {ROOMY:.0%} of "
     "HBM. Where no time is known, the product of peak memory, matmul FLOPs and bytes sent decides: "

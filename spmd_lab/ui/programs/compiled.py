@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from spmd_core.advice import effect_words, limit_of
+from spmd_core.advice import compiled_findings, effect_words, limit_of
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
 from spmd_core.base import capital, numbered
 from spmd_core.experiment import Experiment
@@ -19,10 +19,19 @@ from spmd_lab.ui.charts import shares
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import as_sentence, coded, plain
 from spmd_lab.ui.notebook import labels
-from spmd_lab.ui.predict import prediction
+from spmd_lab.ui.predict import keep, prediction
 from spmd_lab.ui.programs import better, constrain, fix
 
 _BAR = "Time of a step"
+_TIMED = (
+    "Time: a model of the chip, op by op, on the schedule that XLA compiled. Nothing ran. Its range is "
+    f"meant to hold 4 of 5 steps. {words.COMPILED_WORDS}"
+)
+_HELD = {
+    "scheduled": "Memory: the buffers that XLA assigned for this step. No code was made, and a few "
+    "programs are refused only then.",
+    "final": "Memory: what memory_analysis() of the compiled step reports.",
+}
 DETAILS = "When, and why: time, communication, memory"
 
 
@@ -63,13 +72,22 @@ def misfit_words(of: StrategyResult) -> str:
 
 
 def sure(result: Result, when: str) -> None:
-    """Draws the numbers of a prediction, its interval, and what it rests on."""
-    (name,) = result.strategies
-    with st.container(key="wide"):
-        row = st.container()
-        prediction.numbers(result, name, when, row, row)
-        made = f"Compiled by XLA, JAX {result.environment.jax}, {when}: run {result.run}."
-        st.caption(plain(made))
+    """Draws what the time and the memory of a compiled program rest on, and the field for a time of
+    one's own.
+    """
+    (of,) = result.strategies.values()
+    predicted = of.prediction
+    if predicted is None:
+        return
+    program = result.experiment.exported
+    listed = {each.sentence for each in compiled_findings(of, program)} if program else set()
+    notes = [each for each in predicted.notes if each and each not in listed]
+    held = _HELD.get(predicted.program or "", "")
+    lines = [_TIMED, *filter(None, [held]), *map(as_sentence, notes)]
+    st.markdown("\n".join(f"- {coded(each)}" for each in lines))
+    if predicted.predicted_s is not None:
+        keep.own_time(predicted)
+    st.caption(plain(f"Compiled by XLA, JAX {result.environment.jax}, {when}: run {result.run}."))
 
 
 def next_steps(result: Result, experiment: Experiment, is_first: bool = True) -> None:

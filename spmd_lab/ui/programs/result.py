@@ -27,7 +27,7 @@ from spmd_core.advice import (
     saved_bytes,
     unchecked_words,
 )
-from spmd_core.answers import PEAK, SENT, STEP, WORK, WORSE, Figure, WhatIf, small
+from spmd_core.answers import PEAK, SENT, STEP, WORK, WORSE, WORSE_TIMED, Figure, WhatIf, small
 from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
@@ -348,8 +348,12 @@ def _sure(wrong: Wrong, shown: WhatIf | None) -> None:
     """Draws what the figures of the card rest on."""
     if shown:
         opened = "As it was opened: " * wrong.is_finished
-        made = [f"{opened}{small(shown.made)}."] if opened else []
-        st.markdown(plain(" ".join(filter(None, (*made, shown.agreement, WORSE)))))
+        made = f"{opened}{small(shown.made) if opened else shown.made}"
+        if not any(each.is_compiled for each in shown.programs) and not shown.is_propagated:
+            made += ": XLA sharded and scheduled it, and made no code"
+        rule = (WORSE_TIMED if shown.is_timed else WORSE) * bool(wrong.fixes.offered)
+        lines = filter(None, (f"{made}. {shown.agreement}".strip(), rule))
+        st.markdown("\n".join(f"- {plain(each)}" for each in lines))
     if wrong.result:
         compiled.sure(wrong.result, wrong.when)
 
@@ -668,7 +672,11 @@ def _limit(wrong: Wrong) -> str:
     is_donation = lead is None or lead.kind == "missing_donation"
     if share < _MOST and not (is_donation or wrong.fixes.is_no_gain or _slight(lead, of)):
         return ""
-    return capital("; ".join(filter(None, (limit_of(of), waits_at(of.prediction)))))
+    limit, at = limit_of(of), waits_at(of.prediction)
+    share, _, line = at.partition(" at ")
+    if line and limit.startswith(f"{share} of"):  # all of it waits there
+        return capital(f"{limit} at {line}")
+    return capital("; ".join(filter(None, (limit, at))))
 
 
 def _headline(wrong: Wrong) -> str:

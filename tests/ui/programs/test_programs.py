@@ -1244,7 +1244,7 @@ def test_what_a_finished_step_waits_for_is_the_headline_and_the_first_of_what_is
         update={"prediction": at.model_copy(update={"collectives": tuple(moved)})}
     )
     named = result._headline(replace(wrong(0.006), compiled=of))
-    assert named == "60% of the step waits for all-reduce over data; 60% at f.py:3."
+    assert named == "60% of the step waits for all-reduce over data at f.py:3."
     assert not result._limit(wrong(0.0001)), "what computes is not wrong"
     assert result._headline(wrong(0.0001)).startswith("moments is held twice"), "1. Not donated"
 
@@ -1461,6 +1461,11 @@ def test_a_search_that_is_over_has_its_card_below_that_of_the_compiled_program(s
         len([each for each in screen.get("popover") if each.proto.popover.label == "How sure?"])
         == 2
     )
+    is_open = lambda: [e.proto.expanded for e in screen.expander if e.label == better.TITLE]  # noqa: E731
+    assert is_open() == [False]
+    screen.query_params["panel"] = "search"  # as of one who searched, and shared
+    screen.run()
+    assert is_open() == [True] and screen.query_params["panel"] == "search"
     labels = [each.label for each in screen.button]
     assert sum("earch" in each and "Cancel" not in each for each in labels) == 1, "one goes on"
     use = [each for each in screen.button if each.label == "Use its mesh and specs"]

@@ -673,8 +673,8 @@ def _limit(wrong: Wrong) -> str:
     if share < _MOST and not (is_donation or wrong.fixes.is_no_gain or _slight(lead, of)):
         return ""
     limit, at = limit_of(of), waits_at(of.prediction)
-    share, _, line = at.partition(" at ")
-    if line and limit.startswith(f"{share} of"):  # all of it waits there
+    part, _, line = at.partition(" at ")
+    if line and limit.startswith(f"{part} of"):  # all of it waits there
         return capital(f"{limit} at {line}")
     return capital("; ".join(filter(None, (limit, at))))
 

@@ -101,7 +101,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-row-part-"] > :last-child {{ margin-left: auto; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] {{ background: none; padding-left: 0; }}
 [class*="st-key-row-"] [data-testid="stPageLink-NavLink"] p {{ font-weight: 600; }}
-.st-key-held {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
+:is(.st-key-held, .st-key-held-searches) {{ background: var(--tint); padding: 0.4rem 0.6rem; }}
 .st-key-days h2 {{ display: flex; column-gap: 0.5rem; font-size: 0.9rem; font-weight: 600; color: var(--quiet); padding: 1.2rem 1.75rem 0.4rem 0.5rem; margin: 0; }}
 :is(.st-key-days, .st-key-findings) h2 small {{ font-size: 0.8rem; font-weight: 400; color: var(--quiet); min-width: 4rem; text-align: right; }}
 .st-key-findings h2 small {{ font-size: 0.93rem; width: 28.9rem; text-align: left; }}

@@ -58,14 +58,15 @@ def held() -> None:
         is_one = len(names) == 1
         st.button(
             "Open the search" if is_one else f"Compare {len(names)} searches",
-            type="primary",
+            type="secondary" if days.ticked() else "primary",
             key="compare-searches",
             on_click=show,
             args=(names,),
             disabled=len(names) > MOST,
             help=f"At most {MOST} are compared." if len(names) > MOST else None,
         )
-        untick = st.button("Untick", key="untick-searches", type="tertiary")
+        label = f"Untick {numbered(len(names), 'search')}" if days.ticked() else "Untick"
+        untick = st.button(plain(label), key="untick-searches", type="tertiary")
     if untick:
         together.untick()
         st.rerun()

@@ -13,6 +13,7 @@ from spmd_core.reports import MOST
 from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_core.search import KeptSearch
+from spmd_core.surveys.search import kept_words
 from spmd_lab.ui import cards, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
@@ -131,13 +132,21 @@ def search_row(kept: KeptSearch) -> None:
         facts += f", from {kept.origin}" if kept.origin else ""
         label = f"**{plain(kept.title)}** {plain(facts)}"
         st.page_link(_PAGE, label=label, query_params={SEARCHES: kept.id})
-        words = escape(shorten(kept.words, _LONGEST, placeholder="…"))
         st.html(
-            f"{cards.search_glimpse(kept)}<span>{words}</span><b>{_figure(kept)}</b>"
+            f"{cards.search_glimpse(kept)}<span>{_verdict(kept)}</span><b>{_figure(kept)}</b>"
             f"<small>{moment[11:16]}</small>"
         )
     others = [each for each in held if each != kept.id]
     state.set_aside(_SCREEN, SEARCHES, [*others, kept.id] if is_ticked else others)
+
+
+def _verdict(kept: KeptSearch) -> str:
+    """Returns as HTML the name of a search's winner, or of serving the sentence of the answer."""
+    words = kept_words(kept)
+    if words == kept.words:
+        return escape(shorten(words, _LONGEST, placeholder="…"))
+    name = shorten(words.partition(": ")[2], _LONGEST, placeholder="…")
+    return f"<em>{escape(name)}</em>the first of its ranking"
 
 
 def _figure(kept: KeptSearch) -> str:

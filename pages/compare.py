@@ -41,7 +41,7 @@ run = live.joined("compare", experiment)
 misfit = None if refusal else links.misfit(experiment)
 
 at_work = live.is_at_work(run)
-alike = bool(experiment.variants) and variants.equal()  # the sidebar has which
+alike = variants.equal() if experiment.variants else None
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(plain(small_program.question(experiment)), width="stretch")
     variants.offer(experiment)
@@ -61,6 +61,8 @@ if refusal:
     shell.refused("compare", refusal, offer=mesh_fields.offer_fit)
 elif misfit:
     shell.offer_nearest("compare", misfit)
+elif alike:
+    variants.refused(alike)
 elif pressed:
     choices.forget(choices.TAB)  # what ran is seen first
     live.ask("compare", experiment)
@@ -79,7 +81,7 @@ if status := live.follow("compare", experiment, run, at_work):
         if not labels.is_foreign(status.run):
             labels.draw(status.run)
     else:
-        comparison.before(experiment, can_run=not refusal)
+        comparison.before(experiment, can_run=not (refusal or alike))
 elif at_work:
     comparison.at_work(experiment)
 elif run is None:
@@ -87,7 +89,7 @@ elif run is None:
     if misfit is None and plan_rows.is_of_plans(experiment):
         plan_rows.show(experiment)
     elif misfit is None and not study.last_answer(experiment):
-        comparison.before(experiment, can_run=not refusal)
+        comparison.before(experiment, can_run=not (refusal or alike))
 
 links.write_query("compare", experiment, run)
 links.share_box(share, "compare", experiment, run)

@@ -85,7 +85,7 @@ def serving_headline(answer: ServingAnswer, is_figured: bool = False) -> str:
             return f"{named}: most tokens per {each} {all_run or load_words(question.load)}."
         return f"{named}: {served_output(best)}, the most {all_run or f'per {each}'}."
     if best.even:
-        return f"Cannot tell whether {within_words(question)} is kept: {named}: {takes}."
+        return f"{named} may keep {within_words(question)}: {takes}."
     least = "Cheapest" if question.price else "Fewest chips"
     return f"{least} within {within_words(question)}: {named}: {takes}."
 
@@ -323,8 +323,11 @@ def better_point(
 
     better: list[CurvePoint] = []
     ahead = [point for curve in curves for point in curve.points if beats(point.row)]
-    ahead.sort(key=lambda point: -point.row.per_chip)
-    for at_once in [*dict.fromkeys(point.concurrency for point in ahead)][:_MOST_ANSWERED]:
+    top = max((point.row.per_chip for point in ahead), default=0.0)
+    ahead.sort(key=lambda at: (at.row.per_chip * _OFFERED < top, at.row.chips, -at.row.per_chip))
+    # half as many on half the chips make as much per chip, where curves have no such point
+    tried = dict.fromkeys(many for at in ahead for many in (at.concurrency // 2, at.concurrency))
+    for at_once in [*filter(None, tried)][:_MOST_ANSWERED]:
         load = replace(question.load, concurrency=at_once, rate=None, requests=None)
         with suppress(RequestError):  # more than is simulated
             row = answered(replace(question, load=load)).lead

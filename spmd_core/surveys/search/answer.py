@@ -611,9 +611,10 @@ def funnel_words(answer: Answer) -> str:
         for stage, words in stages.items()
         if answer.counts[stage]
     )
-    rows = " Rows are the best of each mesh and batch."
     is_step = answer.winner is not None and answer.winner.step is not None
-    return f"{numbered(answer.space, 'candidate')}: {counts}.{rows * is_step}"
+    rows = " Rows are the best of each mesh and batch" * is_step
+    beside = ", and others that are compiled" * (is_step and answer.counts["compiled"] > 1)
+    return f"{numbered(answer.space, 'candidate')}: {counts}.{rows}{beside}{'.' * is_step}"
 
 
 def how_many_overlap(answer: Answer) -> str:

@@ -133,11 +133,9 @@ def ahead_of(answer: Answer) -> str:
     if not most or parts[most] <= 0 or difference.ratio - 1 < _TELLING:
         return ""
     mesh = other.name.partition(" · ")[0].replace(",", " ")
-    less, why = _less(difference), f"mostly by less time in {most}"
-    if mark := _open_mark(winner, other, difference):
-        first = f"The first is {mark} with" if mark == ABOUT_EVEN else "Cannot tell the first from"
-        return f"{first} the next {winner.stage} mesh, {mesh}: {less} apart, {why}."
-    return f"The next {winner.stage} mesh is {mesh}: the first takes {less} less time, {why}."
+    but = ", but their ranges overlap" * bool(_open_mark(winner, other, difference))
+    next_one = f"the next {winner.stage} mesh, {mesh}"
+    return f"The first takes {_less(difference)} less time than {next_one}{but}: mostly less {most}."
 
 
 def _part_words(name: str) -> str:

@@ -44,9 +44,11 @@ def sweep_chart(
     size: int = 0,
     span: TimeRange | None = None,
     other_span: TimeRange | None = None,
+    is_whole: bool = True,
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule from which size on half of the highest bandwidth is reached. Each is named where
+    dotted; a rule from which size on half of the highest bandwidth is reached, where the points
+    are the whole sweep. Each is named where
     it has that `size`, and has its `span` around it, or its `other_span`, in times as long.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
@@ -58,7 +60,7 @@ def sweep_chart(
     other_band = _band(rows, other, quantity, other_span)
     pointed = [row for row in rows if row["line"] in (lead, other)]
     chosen = [row for row in pointed if row["bytes"] == size]
-    halves = [{**each, "ink": _OWN} for each in _halves(points, quantity)]
+    halves = [{**each, "ink": _OWN} for each in _halves(points if is_whole else (), quantity)]
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
     reach = max((cast(float, row["high"]) for row in (*band, *other_band)), default=0.0)

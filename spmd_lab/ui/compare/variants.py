@@ -60,8 +60,11 @@ def draw(experiment: Experiment) -> None:
             target = state.draft(_SCREEN)["target"].removeprefix("tpu:")
             help_ = "Gives every variant the target that the fields show."
             _button(plain(f"All on {target}"), "target", _all_on, help_, icon="dns")
-    if alike := equal():
-        st.caption(plain(_COPY.format(*alike)))
+
+
+def refused(alike: tuple[str, str]) -> None:
+    """Draws that two variants are equal, and what to change."""
+    st.info(plain(_COPY.format(*alike)), icon=":material/difference:")
 
 
 def equal() -> tuple[str, str] | None:

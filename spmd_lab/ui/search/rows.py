@@ -22,7 +22,7 @@ MAY_NOT_FIT = "may not fit"
 _GROUPS = ("measured", "compiled", "estimated", MAY_NOT_FIT)  # of rows, in order
 _FAR, _FEW = 3.0, 3  # times the best: what takes longer is no row beyond the first few
 _SEEN = 0.004  # of a bar: a thinner part is no color that a key could name
-_LONGEST = 1.3  # of an interval, in longest times: a longer one is drawn without an end
+_LONGEST = 2.0  # of an interval, in longest times: a longer one is drawn without an end
 _CALLED = NAMES | {"wait": "waiting"}  # for copies, and for stragglers
 
 

@@ -219,8 +219,11 @@ def test_why_the_first_is_ahead_names_what_the_next_mesh_spends_more_on(chips):
     apart = apart_words(winner.seconds / winner.tokens, other.seconds / other.tokens)
     mesh = other.name.partition(" · ")[0].replace(",", " ")
     words = ahead_of(answer)
-    assert f" next {winner.stage} mesh, {mesh}: {apart}, " in words
-    assert words.endswith(f", mostly by less time in {most}.")
+    less = apart.removesuffix(" apart")
+    assert words.startswith(f"The first takes {less} less time than the next {winner.stage} mesh, ")
+    overlap = winner.span[1] / winner.tokens >= other.span[0] / other.tokens
+    but = ", but their ranges overlap" * overlap
+    assert words.endswith(f" mesh, {mesh}{but}: mostly less {most}.")
 
 
 def test_candidates_are_counted_by_how_far_they_got():

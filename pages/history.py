@@ -35,8 +35,7 @@ if asked:
         exports.menu(downloads, picked[0].run, picked[0].experiment)
         file = partial(exports.run_page, picked[0].run)
     elif FEWEST <= len(picked) <= MOST:
-        title.title("Which is faster, and why?")
-        file = side_by_side.draw(picked, downloads)
+        file = side_by_side.draw(picked, title, downloads)
         history.act([run.run for run in picked])
     elif picked:
         st.info(f"Of {len(picked)} runs, {FEWEST} to {MOST} stand side by side: untick some.")

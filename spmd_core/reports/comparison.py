@@ -99,6 +99,12 @@ class Compared:
         return rows if all(is_program(row.experiment) for row in rows) else []
 
     @property
+    def is_unlike(self) -> bool:
+        """True if each run is of another workload: nothing of them compares."""
+        workloads = {each.summary.experiment.workload for each in self.subjects}
+        return len(workloads) == len(self.subjects)
+
+    @property
     def letters(self) -> dict[str, str]:
         """The letter of each run, by its id."""
         return {each.run: each.letter for each in self.subjects}

@@ -111,9 +111,7 @@ def between_estimates(
 
 
 def _judged(named: Between, judged: dict[str, object], tokens: tuple[int, int]) -> Between:
-    if (
-        OTHER_WORK in named.apart and "verdict" in judged
-    ):  # whose times have no ratio that means anything
+    if OTHER_WORK in named.apart:  # whose times have no ratio that means anything
         return named.model_copy(update={"why_none": OTHER_WORK})
     ratio = judged.get("ratio")
     if judged.get("verdict") == "faster" and isinstance(ratio, float):

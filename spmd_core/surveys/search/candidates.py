@@ -135,7 +135,9 @@ def ahead_of(answer: Answer) -> str:
     mesh = other.name.partition(" · ")[0].replace(",", " ")
     but = ", but their ranges overlap" * bool(_open_mark(winner, other, difference))
     next_one = f"the next {winner.stage} mesh, {mesh}"
-    return f"The first takes {_less(difference)} less time than {next_one}{but}: mostly less {most}."
+    return (
+        f"The first takes {_less(difference)} less time than {next_one}{but}: mostly less {most}."
+    )
 
 
 def _part_words(name: str) -> str:

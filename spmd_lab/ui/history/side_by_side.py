@@ -29,6 +29,7 @@ from spmd_core.reports import (
     table_markdown,
 )
 from spmd_core.runs import RunSummary
+from spmd_core.sheets import NONE
 from spmd_lab.ui import choices, exports, price, run_tables
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.notebook import archives, outcome
@@ -50,20 +51,24 @@ _USUAL = (
 )
 
 
-def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> Callable[[str], None]:
-    """How the runs compare; then each as a card or row, named A to H, their times, and what differs
-    in experiments and communication; at `place` what can be downloaded. Returns what draws the file
-    to send, by the name of who sends it.
+def draw(
+    runs: Sequence[RunSummary], title: DeltaGenerator, place: DeltaGenerator
+) -> Callable[[str], None]:
+    """How the runs compare, below its `title`; then each as a card or row, named A to H, their times,
+    and what differs in experiments and communication; at `place` what can be downloaded. Returns
+    what draws the file to send, by the name of who sends it.
     """
     subjects = outcome.fastest_first(lab().subject(run) for run in runs)
     answer = st.container(key="answer")
     compared = _compared(subjects)
+    title.title("What came out of each?" if compared.is_unlike else "Which is faster, and why?")
     table = rows_table(compared, "screen", price.of)
     alike = _alike(table)
     with answer:
         outcome.compared_runs(compared, True, _alike_words(alike))
     if table.rows:
-        draw_table(chosen_columns(table, [each for each in table.columns if each not in alike]))
+        left_out = {*alike, *(_partial(table) if compared.is_unlike else ())}
+        draw_table(chosen_columns(table, [each for each in table.columns if each not in left_out]))
     names = list(compared.names.values())
     experiments = [each.summary.experiment for each in subjects]
     differences = run_tables.differences_table(experiments, names)
@@ -80,7 +85,7 @@ def draw(runs: Sequence[RunSummary], place: DeltaGenerator) -> Callable[[str], N
         st.markdown("**Programs**")
         draw_table(table_frame(programs))
     collectives = collectives_table(compared, "screen")
-    if collectives.rows:
+    if collectives.rows and not compared.is_unlike:
         st.markdown(
             "**What differs in the collectives, per device**",
             help="How often a collective runs, and the bytes of all its "
@@ -101,6 +106,11 @@ def _alike(table: Table) -> Mapping[str, str]:
     }
 
 
+def _partial(table: Table) -> list[str]:
+    """Returns the columns in which some rows have no value."""
+    return [each for each in table.columns if any(cell.text == NONE for cell in table.column(each))]
+
+
 def _alike_words(alike: Mapping[str, str]) -> str:
     """Returns what is the same for all runs: `each fits · Peak per device of each: 2.1 GiB`."""
     fit = {("Fits", "yes"): "each fits"}
@@ -110,8 +120,9 @@ def _alike_words(alike: Mapping[str, str]) -> str:
 def _compared(subjects: Sequence[Subject]) -> Compared:
     """Returns the runs against the chosen baseline; draws its field, and that of the price."""
     with st.container(horizontal=True, key="beside-fields"):
-        names = compare_runs(subjects).names
-        compared = compare_runs(subjects, _baseline(subjects, names))
+        compared = compare_runs(subjects)
+        if not compared.is_unlike:
+            compared = compare_runs(subjects, _baseline(subjects, compared.names))
         predicted = (
             each.summary.experiment
             for each in subjects

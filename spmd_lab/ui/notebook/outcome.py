@@ -248,6 +248,7 @@ def _times_of(
         of = {compared.names[each.run]: each for each in ordered}
         is_open = any(each.verdict == "cannot tell" for each in compared.answers)
         _steps(steps, of, key, is_summed and not is_other_work, is_open)
+    if steps or compared.is_unlike:
         return
     judged = {
         (pair.run, pair.row): (pair.interval[0] / pair.ratio, pair.interval[1] / pair.ratio)

@@ -64,7 +64,7 @@ def test_a_search_keeps_what_is_ticked(opened):
     assert listed(screen) == [SECOND, FIRST]  # the predictions
     assert "1 of 2 ticked is not in this list" in said(screen)
     next(each for each in screen.button if each.label == "Compare 2").click().run()
-    assert "Baseline" in [each.label for each in screen.selectbox]
+    assert screen.title[0].value == "What came out of each?"
     named = screen.query_params["runs"]
     assert {*(named if isinstance(named, str) else named[0]).split(",")} == {MEASURED, FIRST}
     next(each for each in screen.button if each.label == "All runs").click().run()
@@ -482,3 +482,11 @@ def test_a_run_that_is_not_ranked_has_its_time_and_why(opened, lab):
     assert "10 µs, values wrong or not checked" in cards.card_lines(run).replace("\\", "").replace(
         "\u00a0", " "
     )
+
+
+def test_two_runs_of_different_work_are_named_without_a_chart_or_a_baseline(opened):
+    screen = opened(MEASURED, FIRST)
+    assert screen.title[0].value == "What came out of each?"
+    assert "Baseline" not in [each.label for each in screen.selectbox]
+    assert not screen.get("vega_lite_chart")
+    assert all(str(cell) != "–" for each in screen.table for cell in each.value.to_numpy().flat)

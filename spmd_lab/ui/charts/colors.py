@@ -52,7 +52,14 @@ def colors(numbers: NDArray[np.int64], count: int) -> list[str]:
     ]
 
 
-def ranks(first: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def of_shards(first: NDArray[np.int64], devices: int) -> list[str]:
+    """Returns the color of each shard: that of its first device; among many devices by its place, as
+    those of a few shards would be alike.
+    """
+    return colors(first, devices) if devices <= _FEW else colors(*_ranks(first))
+
+
+def _ranks(first: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     """Returns the number of each group of devices, by its first one, and how many groups there are."""
     ranked, number = np.unique(first, return_inverse=True)
     return number, len(ranked)

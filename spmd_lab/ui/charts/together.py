@@ -9,7 +9,7 @@ import numpy as np
 
 from spmd_core.experiment import Experiment, Layout, layout_of
 from spmd_core.workloads import Array
-from spmd_lab.ui.charts.colors import colors, ranks
+from spmd_lab.ui.charts.colors import colors, of_shards
 from spmd_lab.ui.charts.layout_words import short_group_texts
 
 MOST_OPERANDS, MOST_BROAD = 6, 3  # side by side; of which biases are drawn, too
@@ -120,7 +120,7 @@ def blocks_of(box: Box, tallest: float, is_alone: bool = False) -> list[Block]:
     shown = numbers[:: steps[0], :: steps[1]]
     first = held.groups[:, 0]
     texts = short_group_texts(held.named_groups) if max(steps) == 1 else [""] * held.shard_count
-    shades = colors(*ranks(first)) if is_alone else colors(first, held.device_count)
+    shades = of_shards(first, held.device_count) if is_alone else colors(first, held.device_count)
     width, height = box.width / shown.shape[1], box.height / shown.shape[0]
     top = (tallest - box.height) / 2
     return [

@@ -4,7 +4,7 @@ import numpy as np
 
 from spmd_core.base import bytes_text, count_text
 from spmd_core.experiment import Layout
-from spmd_lab.ui.charts.colors import colors, ranks
+from spmd_lab.ui.charts.colors import of_shards
 from spmd_lab.ui.charts.layout_words import (
     coordinate_texts,
     group_texts,
@@ -154,7 +154,7 @@ def _on_hover(
     and gives its color.
     """
     return {
-        "color": colors(*ranks(first)),
+        "color": of_shards(first, placed.device_count),
         "key": list(range(-len(first), 0)) if key is None else key.tolist(),
         "devices": devices,
         "mesh": mesh,

@@ -193,8 +193,7 @@ def _verdict(plan: Plan, shown: Prediction, run: TrainingCost) -> tuple[str, boo
         answer = f"{verdict.capitalize()} {deadline_text(value)} {chips}"
         is_kept = verdict != "misses"
     elif value is not None and run.money is None:
-        answer = f"Enter a price per chip-hour: {money_text(value)} pays for nothing without one"
-        more = f"The plan below fits {chips}, which no budget chose."
+        answer += f". Enter a price per chip-hour to see what {money_text(value)} pays for"
     elif value is not None:
         verdict = budget_verdict(run, value)
         is_kept, over = verdict != COSTS_OVER, f"{verdict.capitalize()} {money_text(value)} {chips}"

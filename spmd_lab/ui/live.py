@@ -177,7 +177,7 @@ def watch(run: str) -> None:
             axes = status.points[-1].axes
             shown = [point for point in status.points if point.axes == axes]
             st.vega_lite_chart(
-                bandwidth.sweep_chart(shown, (), bandwidth.BUS, is_whole=False),
+                bandwidth.sweep_chart(shown, (), bandwidth.BUS, is_complete=False),
                 key="live-points",
                 alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
                 width="stretch",

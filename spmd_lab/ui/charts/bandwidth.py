@@ -44,12 +44,11 @@ def sweep_chart(
     size: int = 0,
     span: TimeRange | None = None,
     other_span: TimeRange | None = None,
-    is_whole: bool = True,
+    is_complete: bool = True,
 ) -> Spec:
     """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; a rule from which size on half of the highest bandwidth is reached, where the points
-    are the whole sweep. Each is named where
-    it has that `size`, and has its `span` around it, or its `other_span`, in times as long.
+    dotted; of a complete sweep a rule from which size on half of the highest bandwidth is reached.
+    Each is named where it has that `size`, and has its `span` or `other_span`, in times as long.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     span = span if lead == PREDICTED else None
@@ -60,11 +59,10 @@ def sweep_chart(
     other_band = _band(rows, other, quantity, other_span)
     pointed = [row for row in rows if row["line"] in (lead, other)]
     chosen = [row for row in pointed if row["bytes"] == size]
-    halves = [{**each, "ink": _OWN} for each in _halves(points if is_whole else (), quantity)]
+    halves = _halves(points if is_complete else (), quantity)
     drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
     dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
-    reach = max((cast(float, row["high"]) for row in (*band, *other_band)), default=0.0)
-    x, y = _axes([*points, *beside], quantity, reach)
+    x, y = _axes([*points, *beside], quantity, [*band, *other_band])
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
     layers = [
@@ -149,8 +147,9 @@ def _reach(row: Row, quantity: str, span: Span) -> str:
     return between(rate_words(value / span[1]), rate_words(value / span[0]))
 
 
-def _axes(points: Points, quantity: str, reach: float) -> tuple[Spec, Spec]:
-    """Bytes, and values up to `reach` at least."""
+def _axes(points: Points, quantity: str, bands: Sequence[Row]) -> tuple[Spec, Spec]:
+    """Bytes, and values up to the ends of the bands at least."""
+    reach = max((cast(float, row["high"]) for row in bands), default=0.0)
     rows = [
         (float(point.bytes), _value(point, seconds, quantity) / _UNITS[quantity])
         for point in points
@@ -419,6 +418,7 @@ def _halves(points: Sequence[Point], quantity: str) -> list[Row]:
             "size": bytes_text(half[0].bytes),
             "label": f"latency-bound below {about_bytes(half[0].bytes)}",
             "is_late": _LATE * half[0].bytes > max(each.bytes for each in listed),
+            "ink": _OWN,
         }
         for kind, listed in by_key((point.kind, point) for point in points).items()
         if (half := half_points(listed)) is not None

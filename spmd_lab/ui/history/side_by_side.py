@@ -69,18 +69,7 @@ def draw(
     if table.rows:
         left_out = {*alike, *(_partial(table) if compared.is_unlike else ())}
         draw_table(chosen_columns(table, [each for each in table.columns if each not in left_out]))
-    names = list(compared.names.values())
-    experiments = [each.summary.experiment for each in subjects]
-    differences = run_tables.differences_table(experiments, names)
-    is_named = [
-        names in (list(row[1:]), [part_words(row[0], text) for text in row[1:]])
-        for row in differences.itertuples(index=False)
-    ]
-    if not all(is_named):  # by the names
-        st.markdown("**What differs in the experiments**")
-        draw_table(differences)
-    elif not is_named:
-        st.caption("All of these runs are of the same experiment.")
+    _differences(compared)
     if (programs := programs_table(compared.programs)).rows:
         st.markdown("**Programs**")
         draw_table(table_frame(programs))
@@ -95,6 +84,22 @@ def draw(
     exports.menu_of(place, lambda: _downloads(compared, [run.run for run in runs]))
     _to_copy(runs_table(compared))
     return partial(exports.comparison_page, compared.subjects)
+
+
+def _differences(compared: Compared) -> None:
+    """Draws what differs in the experiments, unless the runs are named by it."""
+    names = list(compared.names.values())
+    experiments = [each.summary.experiment for each in compared.subjects]
+    differences = run_tables.differences_table(experiments, names)
+    is_named = [
+        names in (list(row[1:]), [part_words(row[0], text) for text in row[1:]])
+        for row in differences.itertuples(index=False)
+    ]
+    if not all(is_named):  # by the names
+        st.markdown("**What differs in the experiments**")
+        draw_table(differences)
+    elif not is_named:
+        st.caption("All of these runs are of the same experiment.")
 
 
 def _alike(table: Table) -> Mapping[str, str]:

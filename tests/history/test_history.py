@@ -18,7 +18,7 @@ from spmd_core.history import (
     shape_words,
     text_matches,
 )
-from spmd_core.history.cells import when_words
+from spmd_core.history.cells import answer_words, when_words
 from spmd_core.results import StrategyResult
 from spmd_core.runs import Labels, RunSummary
 from spmd_core.words import SHARDING
@@ -212,3 +212,11 @@ def test_predicted_rows_have_the_verdict_of_their_intervals(times, verdict):
         update={"strategies": rows}
     )
     assert came_out(facts).judged == verdict
+
+
+@pytest.mark.parametrize("is_predicted", [True, False])
+def test_the_answer_of_a_row_is_called_predicted_where_it_is(is_predicted):
+    times = {"predicted_s" if is_predicted else "medians_s": {"auto": 2e-3}}
+    known = {"medians_s": {"auto": None}, "fastest": None if is_predicted else "auto"} | times
+    run = RunSummary("r", "done", ROWS, 0.0, None, partial=False, error=None, **known)
+    assert answer_words(run) == "Automatic 2 ms" + ", predicted" * is_predicted

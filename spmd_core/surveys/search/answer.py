@@ -552,6 +552,8 @@ def best_words(answer: Answer, winner: Candidate, own: Own | None = None) -> str
     # estimates that look faster are not known as well
     if winner.step and answer.open_estimates and known > 1:
         return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
+    if not winner.step and winner.stage == "estimated" and answer.open_numbers:
+        return f"Too close to tell by estimates. The first is {lead_name(winner)}."
     return f"Best{' so far' * bool(answer.open_numbers)}: {lead_name(winner)}."
 
 

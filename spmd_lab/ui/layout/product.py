@@ -143,12 +143,13 @@ def screen(share: Any) -> None:
         with st.container(key="product-picture"):
             glimpse.show(experiment)
         page, query = links.elsewhere(experiment)
-        st.page_link(
-            shell.PAGES[page][0],
-            label=f"**Compile it on {shell.PAGES[page][1]}**",
-            icon=":material/play_arrow:",
-            query_params=query,
-        )
+        with st.container(key="main-link-compile", width="content"):
+            st.page_link(
+                shell.PAGES[page][0],
+                label=f"Compile it on {shell.PAGES[page][1]}",
+                icon=":material/play_arrow:",
+                query_params=query,
+            )
     with st.expander("Each array, with the mesh", key="each", on_change="rerun") as fold:
         if fold.open:
             for array in together.drawn(experiment, is_large=True):

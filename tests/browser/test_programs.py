@@ -98,6 +98,6 @@ def test_the_badges_of_a_program_s_search_stay_inside_its_card(server, page):
     page.get_by_role("button", name="Try an example").click()
     page.get_by_text("Which mesh and specs are better?").click()
     page.get_by_role("button", name="Search meshes and specs").first.click()
-    page.locator(".st-key-row-answer h3").wait_for(timeout=PATIENCE_MS)
+    page.get_by_test_id("stExpander").locator("h3").first.wait_for(timeout=PATIENCE_MS)
     badges_are_inside(page)
     press_cancel(page)

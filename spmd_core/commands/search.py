@@ -18,7 +18,7 @@ from spmd_core.commands.predict_arguments import (
     given_fields,
 )
 from spmd_core.commands.spec import HELP, read_open_spec
-from spmd_core.commands.waiting import interrupt, show_progress
+from spmd_core.commands.waiting import interrupt, is_watched, show_progress
 from spmd_core.lab import Lab, Searches
 from spmd_core.plan import MESH_AXES, VARIABLE
 from spmd_core.search import (
@@ -215,8 +215,7 @@ def main(arguments: Namespace) -> int:
     few = FEW if not arguments.spec and not arguments.budget else None
     lab = _lab()
     search = Search(lab, Searches(lab.folder), question, arguments.budget or usual_s, compiles=few)
-    show = lambda of: show_progress(doing(of.glance, of.doing, of.spent_s, of.most_s))  # noqa: E731
-    answer = carried_out(search, "search", show, 0.5).answer
+    answer = carried_out(search, "search", _show, 0.5).answer
     show_progress()
     asked = _named(answer, arguments.why_not) if arguments.why_not else None
     reasons = {"why_not": why_not(answer, asked)} if asked else {}
@@ -270,3 +269,8 @@ def rules(candidate: Candidate) -> list[str]:
         "# Flax",
         axis_rules.flax(plan),
     ]
+
+
+def _show(search: Search) -> None:
+    if is_watched():  # a look ranks all candidates
+        show_progress(doing(search.glance, search.doing, search.spent_s, search.most_s))

@@ -110,7 +110,12 @@ class Follower:
         show_progress(f"{status.elapsed_s or 0:6.1f} s  {doing}".rstrip())
 
 
+def is_watched() -> bool:
+    """Returns True if standard error is a terminal: nobody else sees progress."""
+    return sys.stderr.isatty()
+
+
 def show_progress(text: str = "") -> None:
     """Write a line over the one before, where standard error is a terminal; "" erases that."""
-    if sys.stderr.isatty():
+    if is_watched():
         print(CLEAR + text[:119], end="", file=sys.stderr, flush=True)

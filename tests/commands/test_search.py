@@ -1,10 +1,13 @@
 """`python -m spmd_core search`."""
 
 import json
+import sys
+from unittest import mock
 
 import pytest
 
 from spmd_core.__main__ import main
+from spmd_core.commands import search
 from tests.commands.calls import told
 
 ASKED = [
@@ -87,3 +90,22 @@ def test_a_refusal_is_one_line(words, sentence, capsys):
     assert main(["search", *words]) == 2
     told = capsys.readouterr()
     assert sentence in told.err and told.out == "" and told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_the_candidates_are_ranked_while_they_are_found_for_a_terminal_alone(
+    is_watched, monkeypatch, capsys
+):
+    looks = []
+
+    def carried_out(work, name, on_change, every_s):
+        work.run()
+        on_change(work)
+        return work
+
+    glance = property(lambda self: looks.append(1) or self.answer)
+    monkeypatch.setattr(search.Search, "glance", glance)
+    monkeypatch.setattr(search, "carried_out", carried_out)
+    with mock.patch.object(sys.stderr, "isatty", return_value=is_watched):
+        assert main(ASKED) == 0
+    assert bool(looks) is is_watched

@@ -32,7 +32,8 @@ def test_what_takes_less_is_named_with_both_shares():
 )
 def test_a_search_counts_what_it_looked_at(spent_s, budget_s, words):
     found = [SimpleNamespace(stage="estimated")] * 1500 + [SimpleNamespace(stage="compiled")]
-    answer = SimpleNamespace(found=found, space=4002, winner=None)
+    counts = {"measured": 0, "compiled": 1, "failed": 0}
+    answer = SimpleNamespace(found=found, counts=counts, space=4002, winner=None)
     assert doing(answer, "estimating", spent_s, budget_s) == words
 
 

@@ -165,7 +165,7 @@ def doing(answer: Answer, what: str, spent_s: float, budget_s: float | None = No
     """The current phase of a search, its progress, and the time left, in one line. `budget_s`: which
     its last results, that are still stored, may exceed.
     """
-    counts = Counter(each.stage for each in answer.found)
+    counts = answer.counts
     known = [
         f"{count_text(counts[state])} {STAGES[state]}"
         for state in ("measured", "compiled", "failed")

@@ -68,6 +68,15 @@ def test_findings_name_one_origin_or_several():
     assert "1 times the work; shard a dim" in accident_words(unknown)
 
 
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [(1.02, "without it"), (2.5, "without it, 2.5 times a device's even share of work")],
+)
+def test_a_lost_batch_says_how_much_work_is_uneven_and_not_that_it_is_even(work, said):
+    lost = LostBatch(axes=("x",), source="f.py:3", work=work, share=0.5)
+    assert lost_batch_words(lost).endswith(f"50% of the matmul FLOPs are computed {said}")
+
+
 def test_a_path_shows_lines_of_its_own_files_only():
     """Whatever an archive calls a line."""
     value = Step(

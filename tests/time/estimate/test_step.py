@@ -11,6 +11,7 @@ from spmd_core.machine import TPUS, get_topology
 from spmd_core.plan import NAMES, PRESETS, Plan
 from spmd_core.program import is_ring
 from spmd_core.time import estimate_memory, estimate_step
+from spmd_core.time.cost.constants import MATMUL_OFF, OVERLAP_LOW
 from spmd_core.time.cost.links import straggling
 from spmd_core.time.estimate.rings import ring_of
 from spmd_core.time.estimate.shapes import recomputed, shapes_of
@@ -53,6 +54,21 @@ def test_it_has_the_form_of_a_compiled_prediction_and_says_that_it_is_none():
     assert sum(found.shares_s.values()) == pytest.approx(time.estimate)
     assert 0.4 < found.mfu < 0.8 and found.binds == "compute"
     assert found.chip_seconds == pytest.approx(256 * time.estimate)
+
+
+def test_its_low_end_is_of_what_may_be_faster_and_its_high_end_of_what_may_be_slower():
+    """Waits may be hidden after all; whatever is hidden may not be."""
+    waiting, hiding = step(mesh={"tensor": 16, "fsdp": 16}, batch_per_device=1 / 16), step()
+    waits = sum(s for name, s in waiting.shares_s.items() if name.startswith("wait: "))
+    time = waiting.predicted_s
+    assert waits > 0.3 * time.estimate
+    assert time.estimate - time.low > OVERLAP_LOW * waits > time.high - time.estimate
+    time = hiding.predicted_s
+    assert (
+        time.high - time.estimate
+        > time.estimate - time.low
+        > (1 - 1 / MATMUL_OFF) * (hiding.shares_s["matmul"])
+    )
 
 
 def test_its_collectives_say_what_moves_why_and_what_is_exposed():

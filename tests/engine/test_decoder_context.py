@@ -133,7 +133,7 @@ def loss_of_one():
     [
         ({"fsdp": 2, "context": 4}, {}),
         ({"fsdp": 2, "context": 4}, {"context_attention": "ulysses", "logit_parts": 4}),
-        ({"fsdp": 4, "tensor": 2}, {"logit_parts": 8}),
+        pytest.param({"fsdp": 4, "tensor": 2}, {"logit_parts": 8}, marks=whole),
     ],
     ids=str,
 )

@@ -64,6 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 # none of these options depends on another
 VARIANTS["chunked"] |= VARIANTS["biases"]
+IN_8_BITS = ("biases", "deepseek")  # in every check with weights and caches of 8 bits
 # axes, and those that whole experts are spread over
 MESHES = (
     ({"tensor": 4, "data": 2}, ("data", "tensor")),
@@ -196,8 +197,8 @@ def compared(variant, axes, spread, wide="float32", kept="float32", **more):
 @pytest.mark.parametrize(
     ("variant", "mesh"),
     [
-        *cover([name for name in VARIANTS if name != "biases"], MESHES),
-        *(pytest.param("biases", mesh, marks=whole) for mesh in MESHES),
+        *cover([name for name in VARIANTS if name not in IN_8_BITS], MESHES),
+        *(pytest.param(name, mesh, marks=whole) for name in IN_8_BITS for mesh in MESHES),
     ],
 )
 def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(variant, mesh):
@@ -206,9 +207,7 @@ def test_cached_steps_generate_what_the_forward_pass_without_a_cache_does(varian
     assert (logits.argmax(-1) == wanted.argmax(-1)).all()
 
 
-@pytest.mark.parametrize(
-    ("variant", "dtype"), cover(["biases", "deepseek"], ["int8", "float8_e4m3fn"])
-)
+@pytest.mark.parametrize(("variant", "dtype"), cover(IN_8_BITS, ["int8", "float8_e4m3fn"]))
 def test_weights_and_caches_of_8_bits_serve_what_a_forward_pass_with_them_makes(variant, dtype):
     logits, wanted = compared(variant, *MESHES[0], kept="float8_e4m3fn", parameter_dtype=dtype)
     # a value beside the middle of two of 8 bits is rounded to either: few are, and by one step

@@ -9,7 +9,7 @@ from spmd_core.experiment import Experiment, newest
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind
 from spmd_core.search import link
 from spmd_core.surveys.search import asked_words
-from spmd_core.terms import experiment_words, state_words, title
+from spmd_core.terms import axes_words, experiment_words, kind_title, state_words, title
 from spmd_core.trials import Search, searches
 from spmd_core.words import kept_words, phase_words, progress
 from spmd_core.workloads import CALIBRATION
@@ -176,6 +176,8 @@ def watch(run: str) -> None:
         if status.points:
             axes = status.points[-1].axes
             shown = [point for point in status.points if point.axes == axes]
+            kind = kind_title(status.points[-1].kind)
+            st.markdown(f"**{plain(f'{kind} over {axes_words(axes)}')}**")
             st.vega_lite_chart(
                 bandwidth.sweep_chart(shown, (), bandwidth.BUS, is_complete=False),
                 key="live-points",

@@ -9,7 +9,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from spmd_core.answers import Figure
-from spmd_core.base import RequestError, between, bytes_text, mesh_text, seconds_text, span_text
+from spmd_core.base import (
+    RequestError,
+    between,
+    bytes_text,
+    mesh_text,
+    numbered,
+    seconds_text,
+    span_text,
+)
 from spmd_core.experiment import Experiment, link
 from spmd_core.machine import Topology, get_topology, nearest_of_chips
 from spmd_core.results import Fit, Point
@@ -135,12 +143,27 @@ def draw_plan(experiment: Experiment) -> None:
         with left:
             cards.headline(plain(moved.plan_words(experiment)), "Simulated")
             with st.container(horizontal=True, gap="small"):
+                _offer_one(experiment)
                 offers(experiment, "", None, is_next=False)
         with right:
             options, sizes = dict(experiment.options), dict(experiment.mesh)
             groups = chosen_axes(options, experiment.mesh)
             devices = max((prod(map(sizes.__getitem__, axes)) for axes in groups), default=1)
             moved.show(chosen_kinds(options)[0], devices, experiment.device_count // devices)
+
+
+def _offer_one(experiment: Experiment) -> None:
+    """Draws a button that leaves the first of several collectives."""
+    options = dict(experiment.options)
+    kind, *others = chosen_kinds(options)
+    if others:
+        alone = experiment.vary(options=options | {"kinds": kind})
+        st.button(
+            plain(f"Only {kind}: {numbered(moved.points_of(alone), 'point')}"),
+            key="only-kind",
+            on_click=state.replace_draft,
+            args=("collectives", state.draft("collectives") | {"options": dict(alone.options)}),
+        )
 
 
 def _caption(*sentences: str) -> None:

@@ -33,12 +33,18 @@ def devices_drawn(drawn: int, devices: int) -> str:
     )
 
 
+def points_of(experiment: Experiment) -> int:
+    """Returns how many times a sweep measures."""
+    return sum(len(case.sizes) for case in cases(experiment))
+
+
 def plan_words(experiment: Experiment) -> str:
     """Returns how many points a sweep will measure."""
     asked = cases(experiment)
     low, high = min(case.sizes[0] for case in asked), max(case.sizes[-1] for case in asked)
-    points = count_text(sum(len(case.sizes) for case in asked))
-    sizes = f"{points} points from {bytes_text(low)} to {bytes_text(high)}"
+    sizes = (
+        f"{count_text(points_of(experiment))} points from {bytes_text(low)} to {bytes_text(high)}"
+    )
     return f"Measure times {sizes} on {experiment.target}."
 
 

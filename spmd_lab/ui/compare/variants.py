@@ -14,7 +14,7 @@ from spmd_lab.ui.state import VariantForm
 
 _SCREEN = "compare"
 _ADD = "A copy of the fields, to change there. All variants are measured in the same rounds."
-_COPY = "“{}” and “{}” are equal: change the mesh, sharding or target of one."
+_COPY = "“{}” is still a copy of “{}”: change its mesh, sharding or target beside, then press Run."
 
 
 def name_field() -> None:

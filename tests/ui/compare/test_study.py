@@ -65,8 +65,8 @@ def test_a_variant_is_a_copy_that_is_edited_in_place_and_can_be_removed(screen):
     alone = shown(screen)
     named(screen.button, "Add a variant").click().run()
     assert [each.name for each in shown(screen).variants] == ["variant 1", "variant 2"]
-    (alike,) = [each.value for each in screen.info if "are equal" in each.value]
-    assert alike.startswith("“variant 2” and “variant 1” are equal")
+    (alike,) = [each.value for each in screen.info if "a copy of" in each.value]
+    assert alike.startswith("“variant 2” is still a copy of “variant 1”")
     assert not [each.value for each in screen.caption if "Press Run" in each.value]
     assert named(screen.button, "Run").disabled
     named(screen.get("button_group"), "Mesh axes").set_value(2).run()

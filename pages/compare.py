@@ -81,18 +81,20 @@ if status := live.follow("compare", experiment, run, at_work):
         if not labels.is_foreign(status.run):
             labels.draw(status.run)
     else:
-        comparison.before(experiment, can_run=not (refusal or alike))
+        comparison.before(experiment, can_run=not refusal)
 elif at_work:
     comparison.at_work(experiment)
+elif alike:
+    study.before(experiment, is_stored=True)  # there is nothing to run
 elif run is None:
     cards.shown_before(state.last_run("compare"))
     if misfit is None and plan_rows.is_of_plans(experiment):
         plan_rows.show(experiment)
     elif misfit is None and not study.last_answer(experiment):
-        comparison.before(experiment, can_run=not (refusal or alike))
+        comparison.before(experiment, can_run=not refusal)
 
 links.write_query("compare", experiment, run)
 links.share_box(share, "compare", experiment, run)
-if run is None and misfit is None and refusal is None:  # last: the rest does not wait for it
+if run is None and not (misfit or refusal or alike):  # last: the rest does not wait for it
     with changes:
         what_if.edited("compare", experiment)

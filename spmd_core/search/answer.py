@@ -297,9 +297,16 @@ class Answer:
         return proof if proof and winner and winner.number == proof.numbers[0] else None
 
     @cached_property
+    def comparable(self) -> Sequence[Ranked]:
+        """The ranking; with a proof of the winner what was measured in its rounds alone."""
+        proof = self.proof_of_winner
+        together = proof.numbers if proof else ()
+        return [each for each in self.ranking if not proof or each.candidate.number in together]
+
+    @cached_property
     def front(self) -> Sequence[Candidate]:
         """The front of time against memory, the fastest first."""
-        return front(self.ranking)
+        return front(self.comparable)
 
     @cached_property
     def front_of_price(self) -> Sequence[Candidate]:

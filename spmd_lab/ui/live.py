@@ -1,11 +1,13 @@
 """Asking for a run and following it, on every screen: refusals, progress, how it ended."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, newest
+from spmd_core.results import Point
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind
 from spmd_core.search import link
 from spmd_core.surveys.search import asked_words
@@ -153,6 +155,19 @@ def has_result(run: str | None) -> bool:
     return status is not None and (status.state == "succeeded" or bool(status.medians_s))
 
 
+def _points(points: Sequence[Point]) -> None:
+    """Draws the points of the axes that are measured now, below what is measured."""
+    kind, axes = kind_title(points[-1].kind), points[-1].axes
+    shown = [point for point in points if point.axes == axes]
+    st.markdown(f"**{plain(f'{kind} over {axes_words(axes)}')}**")
+    st.vega_lite_chart(
+        bandwidth.sweep_chart(shown, (), bandwidth.BUS, is_complete=False),
+        key="live-points",
+        alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
+        width="stretch",
+    )
+
+
 @st.fragment(run_every=INTERVAL_S)
 def watch(run: str) -> None:
     """Queue position, phase, strategy, elapsed time, progress and provisional medians of a run; and
@@ -174,16 +189,7 @@ def watch(run: str) -> None:
             share, words = _progress(status)
             st.progress(share, text=plain(words))
         if status.points:
-            axes = status.points[-1].axes
-            shown = [point for point in status.points if point.axes == axes]
-            kind = kind_title(status.points[-1].kind)
-            st.markdown(f"**{plain(f'{kind} over {axes_words(axes)}')}**")
-            st.vega_lite_chart(
-                bandwidth.sweep_chart(shown, (), bandwidth.BUS, is_complete=False),
-                key="live-points",
-                alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
-                width="stretch",
-            )
+            _points(status.points)
         if status.series:
             curve.draw_live(status)
         if status.medians_s:

@@ -320,6 +320,8 @@ def test_an_answer_says_what_its_proof_says(differs, ties, said):
     short = words.verdict_words(answer)
     assert "rounds" not in short and ("Cannot tell whether a (1 s) or b" in short) is not differs
 
+    alone = [each.name for each in answer.front if each.name == "c"]
+    assert not alone, "is on no front with what was measured in other rounds"
     listed = words.answer_json(answer)["proof"]
     assert (listed["faster"], listed["slower"], listed["differs"]) == ("a", "b", differs)
     assert listed["link"].startswith("/compare?experiment=1.") and listed["run"] in listed["link"]

@@ -112,8 +112,9 @@ def _alike(table: Table) -> Mapping[str, str]:
 
 
 def _partial(table: Table) -> list[str]:
-    """Returns the columns in which some rows have no value."""
-    return [each for each in table.columns if any(cell.text == NONE for cell in table.column(each))]
+    """Returns the columns in which some rows have no value, but for what the rows are called."""
+    names = (each for each in table.columns if each != "Strategy")
+    return [name for name in names if any(cell.text == NONE for cell in table.column(name))]
 
 
 def _alike_words(alike: Mapping[str, str]) -> str:

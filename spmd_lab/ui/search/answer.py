@@ -300,7 +300,7 @@ def ranked(answer: Answer, is_counted: bool = True) -> None:
     """Draws the best meshes as rows: what was measured, compiled and only estimated; above them how
     many candidates got how far, where these are all counted.
     """
-    if not (listed := rows.ranked_rows(answer.shardings)):
+    if not (listed := rows.ranked_rows(answer.shardings, answer.proof_of_winner)):
         return
     if is_counted:
         st.caption(plain(words.funnel_words(answer)))
@@ -373,9 +373,10 @@ def fronts(answer: Answer) -> None:
     price = dict(answer.question.price)
     by_price = [("price", answer.front_of_price, price)] if price else []
     stage = words.STAGES[answer.ranking[0].candidate.stage]
+    stage += " side by side" * bool(answer.proof_of_winner)
     of = f", of what is {stage}" if stage != "estimate" and answer.counts["estimated"] else ""
     for what, front, prices in (*by_price, ("memory", answer.front, None)):
-        chart = charts.front_chart(answer.ranking, front, prices)
+        chart = charts.front_chart(answer.comparable, front, prices)
         if len(front) == 1:
             st.caption(plain(words.front_words(front, prices)))
         elif chart is not None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spmd_core.base import between, bytes_text, number_text, sums_by_key, three_digits
 from spmd_core.machine import get_topology
-from spmd_core.search import FEW, Candidate, Ranked, score
+from spmd_core.search import FEW, Candidate, Proof, Ranked, score
 from spmd_core.surveys import search as words
 from spmd_core.terms import title
 from spmd_core.words import KINDS as NAMES, RANGE, part_kind
@@ -19,7 +19,8 @@ from spmd_lab.ui.search.charts import short_name, times_of
 
 MOST_ROWS = 12  # of the best meshes
 MAY_NOT_FIT = "may not fit"
-_GROUPS = ("measured", "compiled", "estimated", MAY_NOT_FIT)  # of rows, in order
+_TOGETHER, _ALONE = "measured side by side", "measured alone, each at another time"
+_GROUPS = (_TOGETHER, "measured", _ALONE, "compiled", "estimated", MAY_NOT_FIT)  # of rows, in order
 _FAR, _FEW = 3.0, 3  # times the best: what takes longer is no row beyond the first few
 _SEEN = 0.004  # of a bar: a thinner part is no color that a key could name
 _LONGEST = 2.0  # of an interval, in longest times: a longer one is drawn without an end
@@ -63,9 +64,9 @@ class RankedRow:
     others: tuple[int, ...] = ()
 
 
-def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
-    """Returns the best of each of the first meshes, by how it is known and then by time; an interval
-    that is far longer than the bars ends with the axis.
+def ranked_rows(groups: Sequence[Sequence[Ranked]], proof: Proof | None = None) -> list[RankedRow]:
+    """Returns the best of each of the first meshes, by how it is known, measured in the rounds of the
+    `proof` first, and then by time; an interval that is far longer than the bars ends with the axis.
     """
     alike = _alike([group[0].candidate for group in groups if group[0].candidate.seconds])
     best = _near([first for first, *_ in alike])
@@ -73,35 +74,55 @@ def ranked_rows(groups: Sequence[Sequence[Ranked]]) -> list[RankedRow]:
         return []
     best += _compiled(groups, best)
     times, _, unit_name = times_of(best)
-    spans = {each.number: _ends(each, times[each.number]) for each in best}
     longest = max(times.values())
-    top = min(_LONGEST * longest, max(longest, *(high for _, high in spans.values()))) or 1.0
-    is_many = len({each.target for each in best}) > 1
+    reach = max(longest, *(_ends(each, times[each.number])[1] for each in best))
+    top, is_many = min(_LONGEST * longest, reach) or 1.0, len({each.target for each in best}) > 1
     others_of = {first.number: rest for first, *rest in alike}
     first, *others = best
-    rows = []
-    for each in (first, *sorted(others, key=lambda each: times[each.number])):
-        time, (low, high) = times[each.number], spans[each.number]
-        ends = f"{three_digits(low)} to {three_digits(high)} {unit_name}"
-        rows.append(
-            RankedRow(
-                each,
-                _name([each, *others_of.get(each.number, ())], is_many),
-                each.step.policy.words if each.step else "",
-                MAY_NOT_FIT if each.step and each.fits != "yes" else each.stage,
-                links.path(each.experiment, each.run, _screen(each)),
-                time / top,
-                min(1.0, low / top),
-                min(1.0, high / top),
-                f"{three_digits(time)} {unit_name}",
-                ends if high > low else "",
-                tuple(_parts(each)),
-                _memory(each, is_many),
-                (each.memory_bytes or 0) / _room(each) if each.step else 0.0,
-                tuple(other.number for other in others_of.get(each.number, ())),
-            )
+    rows = [
+        _row(
+            [each, *others_of.get(each.number, ())],
+            (times[each.number], top, unit_name),
+            is_many,
+            _group(each, proof),
         )
+        for each in (first, *sorted(others, key=lambda each: times[each.number]))
+    ]
     return sorted(rows, key=lambda row: _GROUPS.index(row.group))
+
+
+def _row(
+    alike: Sequence[Candidate], on_axis: tuple[float, float, str], is_many: bool, group: str
+) -> RankedRow:
+    """Returns the row of the first of some candidates; `on_axis`: its time, where the axis ends, and
+    their unit; `is_many`: of several targets.
+    """
+    each, (time, top, unit_name) = alike[0], on_axis
+    low, high = _ends(each, time)
+    return RankedRow(
+        each,
+        _name(alike, is_many),
+        each.step.policy.words if each.step else "",
+        group,
+        links.path(each.experiment, each.run, _screen(each)),
+        time / top,
+        min(1.0, low / top),
+        min(1.0, high / top),
+        f"{three_digits(time)} {unit_name}",
+        f"{three_digits(low)} to {three_digits(high)} {unit_name}" if high > low else "",
+        tuple(_parts(each)),
+        _memory(each, is_many),
+        (each.memory_bytes or 0) / _room(each) if each.step else 0.0,
+        tuple(other.number for other in alike[1:]),
+    )
+
+
+def _group(each: Candidate, proof: Proof | None) -> str:
+    if each.step and each.fits != "yes":
+        return MAY_NOT_FIT
+    if proof and each.stage == "measured":
+        return _TOGETHER if each.number in proof.numbers else _ALONE
+    return each.stage
 
 
 def _alike(best: Sequence[Candidate]) -> list[list[Candidate]]:

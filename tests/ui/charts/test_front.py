@@ -3,13 +3,14 @@
 import re
 from dataclasses import replace
 from html import escape
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from spmd_core.base import bytes_text, sums_by_key
 from spmd_core.experiment import link
-from spmd_core.search import Answer, Candidate, read_array_question, read_question, score
+from spmd_core.search import Answer, Candidate, Ranked, read_array_question, read_question, score
 from spmd_core.search.models import candidates
 from spmd_core.surveys.search import (
     ahead_of,
@@ -365,3 +366,23 @@ def test_estimates_that_differ_in_their_strategy_alone_are_one_row():
     every = [number for row in rows for number in (row.candidate.number, *row.others)]
     assert len(set(every)) == len(every) == 2 * len(rows)
     assert f"estimated, {len(every)} of " in html(rows, "Time", answer.counts)
+
+
+def test_what_was_measured_alone_is_no_row_among_those_of_the_same_rounds():
+    asked = {"workload": "mlp", "target": "cpu:8", "mesh": None, "sharding": None}
+    answer = first_look(read_array_question(asked))
+    assert answer is not None
+    one, other, alone = (
+        replace(
+            entry.candidate, stage="measured", measured_s=seconds, interval_s=(seconds, seconds)
+        )
+        for entry, seconds in zip(answer.ranking, (2.0, 3.0, 1.0), strict=False)
+    )
+    groups = [[Ranked(each, each.measured_s)] for each in (one, other, alone)]
+    proof = SimpleNamespace(numbers=(one.number, other.number))
+    rows = ranked_rows(groups, proof)
+    assert [row.group for row in rows] == [
+        *["measured side by side"] * 2,
+        "measured alone, each at another time",
+    ]
+    assert {row.group for row in ranked_rows(groups)} == {"measured"}

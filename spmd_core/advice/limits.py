@@ -3,7 +3,7 @@
 from math import prod
 from typing import get_args
 
-from spmd_core.base import agreed, bytes_text, numbered
+from spmd_core.base import agreed, bytes_text, capital, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Accident
 from spmd_core.machine import get_topology
@@ -28,7 +28,7 @@ def clean_words(
         waits = (
             waits_words(partitioned.shares_s or {}, partitioned.collectives) if partitioned else ""
         )
-        return f"Nothing wrong in its arguments{'; ' * bool(waits)}{waits}."
+        return f"{capital(waits)}{'. ' * bool(waits)}Nothing wrong in its arguments."
     limit = limit_of(compiled)
     return f"Nothing wrong{'; ' * bool(limit)}{limit}."
 

@@ -19,10 +19,14 @@ _OF_FILE = len(get_args(FindingKind))  # kinds that are checked without a compil
 
 
 def clean_words(
-    compiled: StrategyResult | CompiledStep | None, partitioned: Partitioned | None = None
+    compiled: StrategyResult | CompiledStep | None,
+    partitioned: Partitioned | None = None,
+    program: Program | None = None,
 ) -> str:
     """Returns the answer for a program that has no finding: what its step takes the longest for,
     where it was predicted. `partitioned`: the same program, not compiled.
+
+    FLOPs inside of shard_map are each device's own: repeated work of a `program` shows outside alone.
     """
     if compiled is None:
         waits = (
@@ -30,7 +34,8 @@ def clean_words(
         )
         return f"{capital(waits)}{'. ' * bool(waits)}Nothing wrong in its arguments."
     limit = limit_of(compiled)
-    return f"Nothing wrong{'; ' * bool(limit)}{limit}."
+    is_manual = program is not None and bool(program.described.manual_axes)
+    return f"Nothing wrong{' outside of its shard_map' * is_manual}{'; ' * bool(limit)}{limit}."
 
 
 def limit_of(compiled: StrategyResult | CompiledStep) -> str:

@@ -144,7 +144,11 @@ def _lines(
         f"{program.described.name}: {program_headline(program)}",
         *([f"with {mesh_text(program.sizes)}"] if program.sizes else []),
         *(line for each in listed for line in _finding(each, file, target)),
-        *([] if listed else [clean_words(compiled), checked_words(program, compiled)]),
+        *(
+            []
+            if listed
+            else [clean_words(compiled, program=program), checked_words(program, compiled)]
+        ),
         *filter(None, [unchecked_words(compiled)] if listed else []),
         "",
         *table(rows, numbers=(4, 5)),

@@ -49,7 +49,7 @@ def test_a_limit_that_the_best_may_keep_exits_with_0(capsys):
     assert main([*ASKED, "--mesh", "tensor=4", "--tpot", limit, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["best"]["fate"] == "about even" and found["nearest"] is None
-    assert found["answer"].startswith("Cannot tell whether ")
+    assert " may keep " in found["answer"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def drawn(experiment: Experiment, is_large: bool = False) -> list[Array]:
     least = 2 if made != 1 and any(ranks[each.name] > 1 for each in what.operands) else 1
     all_fit = is_large and len(what.operands) <= MOST_BROAD
     operands = [each for each in what.operands if ranks[each.name] >= (1 if all_fit else least)]
-    results = [each for each in what.results if ranks[each.name]]
+    # the compiler decides outputs of exported programs
+    results = [each for each in what.results if ranks[each.name] and not experiment.exported]
     return [*operands, *results] if operands and len(operands) <= MOST_OPERANDS else []
 
 

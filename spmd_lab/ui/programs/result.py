@@ -748,7 +748,7 @@ def _first(
     now: Partitioned | None = None,
 ) -> str:
     if not first:
-        return clean_words(of, now)
+        return clean_words(of, now, program)
     has_others = first.kind == "replicated" and len(first.specs) > 1
     (title, words), array = _titled(first, program), _arrays(first)
     if not array:  # no line of the program's own is known

@@ -250,7 +250,10 @@ def _beside_picture(winner: Candidate) -> DeltaGenerator:
     result = lab().result(winner.run) if winner.run else None
     outcome = result.strategies.get(winner.strategy) if result else None
     sent = next(iter(collective_rows(outcome.collectives or ())), None) if outcome else None
-    left, right = st.columns(2, gap="medium", vertical_alignment="center")
+    if winner.experiment.exported:  # whose card has no room beside it
+        left = right = st.container()
+    else:
+        left, right = st.columns(2, gap="medium", vertical_alignment="center")
     right.html(glimpse.html(winner.experiment, sent, large=True))
     return left
 
@@ -380,7 +383,7 @@ def fronts(answer: Answer) -> None:
         if len(front) == 1:
             st.caption(plain(words.front_words(front, prices)))
         elif chart is not None:
-            st.subheader(f"Time against {plain(what)}{of}", anchor=False)
+            st.subheader(plain(f"Time against {what}{of}"), anchor=False)
             st.vega_lite_chart(
                 chart, alt=words.front_words(front, prices), key=f"search:front:{what}"
             )

@@ -37,7 +37,7 @@ DETAIL = "detail"  # the table of a run that is open
 BESIDE = "beside"  # what a sweep is compared with
 DONE = "done"  # arguments of a program that its author donates by now
 PANEL = "panel"  # that is open on Programs
-NAMES = r"[^,]{1,80}(,[^,]{1,80}){0,15}"
+NAMES = r"[\w./\[\]' -]{1,80}(,[\w./\[\]' -]{1,80}){0,15}"
 _ESCAPED = re.compile(r"(?<=\w)\\([-_.])(?=\w)")  # in labels of older links
 RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST = {"measured": 1e6, "tokens": 1e7, "days": 36_500.0, "dollars": 1e12}  # of a number

@@ -112,6 +112,8 @@ def no_field_is_narrower_than_its_text(page) -> None:
     """The fields of a model have the longest values."""
     for width in (800, 1000, 1280, 1400):
         page.set_viewport_size({"width": width, "height": 900})
+        # a late run of the script draws the fields anew, with their folds closed
+        unfold(page, "Change the plan", "Model and optimizer")
         page.get_by_test_id("stSidebar").get_by_label("vocab").first.wait_for()
         page.wait_for_function(DRAWN, arg=width, timeout=PATIENCE_MS)
         assert page.evaluate(CUT) == [], width

@@ -18,7 +18,7 @@ def _has_reports(lab):
     subjects = [Subject(each, lab.result(each.run)) for each in lab.history()]
     for each in subjects:
         assert "<h1>" in html_text(report_document([each]))
-    assert "is not compared with" in markdown_text(report_document(subjects))
+    assert "Different work (" in markdown_text(report_document(subjects))
     file = io.BytesIO()
     assert lab.archives.export(lab.archives.every(), file) == ()
     assert len(lab.archives.import_file(file).present) == len(subjects)

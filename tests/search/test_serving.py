@@ -68,7 +68,7 @@ def test_a_limit_inside_of_the_interval_is_about_even(answer):
     best = answer.best
     near = serve(replace(ASKED, ttft_s=None, tpot_s=best.served.tpot_s * 1.01, chips=("v6e:4",)))
     assert near.best and near.best.even and near.best.verdict == "about even"
-    assert serving_headline(near).startswith("Cannot tell whether ")
+    assert serving_headline(near).startswith("4 v6e, tensor=4 may keep ")
     clear = serve(replace(ASKED, ttft_s=None, tpot_s=best.served.tpot_s * 3, chips=("v6e:4",)))
     assert not clear.best.even and clear.best.verdict == "keeps"
 
@@ -88,7 +88,7 @@ def test_a_limit_that_no_row_keeps_but_one_may_is_about_even(answer):
     )
     near = serve(question)
     assert near.best.even and near.best.verdict == "about even"
-    assert serving_headline(near).startswith("Cannot tell whether ")
+    assert serving_headline(near).startswith("4 v6e, tensor=4 may keep ")
 
 
 def test_more_devices_than_a_replica_takes_have_an_answer():

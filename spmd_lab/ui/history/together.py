@@ -151,7 +151,7 @@ def _verdict(kept: KeptSearch) -> str:
 
 def _figure(kept: KeptSearch) -> str:
     """Returns as HTML the time of a search's winner; "" where it is of no time."""
-    first = kept.ranking[0] if kept.has_winner and kept.ranking else None
+    first = kept.winner
     if first is None:
         return ""
     of = "per token" if cards.is_serving(kept) else "its best"

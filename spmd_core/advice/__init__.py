@@ -58,7 +58,14 @@ from spmd_core.advice.remedies import (
     what_words,
     with_sentence,
 )
-from spmd_core.advice.results import CONFIRM, confirmation, gain_words, in_words, next_step
+from spmd_core.advice.results import (
+    CONFIRM,
+    confirmation,
+    gain_words,
+    in_words,
+    next_step,
+    timed_together,
+)
 
 __all__ = [
     "CONFIRM",
@@ -116,6 +123,7 @@ __all__ = [
     "saved_bytes",
     "specs_words",
     "step_arrays",
+    "timed_together",
     "unchecked_words",
     "what_if_words",
     "what_words",

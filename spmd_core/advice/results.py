@@ -4,13 +4,14 @@ each time it is read.
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from statistics import median
 
 from spmd_core.advice.arrays import RULES, Facts, remedied
 from spmd_core.advice.nearest import change_words
 from spmd_core.advice.programs import compiled_findings, program_of
-from spmd_core.base import bytes_text, mesh_text, numbered, seconds_text
-from spmd_core.experiment import Experiment, experiment_of
+from spmd_core.base import RequestError, bytes_text, mesh_text, numbered, seconds_text
+from spmd_core.experiment import Experiment, experiment_of, study_of
 from spmd_core.facts import STEP_TIME, SURE_PROCESSES, Estimate, Prediction
 from spmd_core.machine import Topology
 from spmd_core.plan import Plan
@@ -60,6 +61,20 @@ def confirmation(result: Result) -> Experiment | None:
         return None
     timing = experiment.timing.model_dump() | {"processes": SURE_PROCESSES}
     return experiment.vary(timing=timing)
+
+
+def timed_together(one: Result, other: Result) -> Experiment | None:
+    """Returns the experiment that settles which of two runs is faster, timed in the same rounds: the
+    study of both, or of one experiment that ran twice its plan of several processes; None where
+    they ran on no devices, or cannot be compared.
+    """
+    if one.experiment == other.experiment:
+        return confirmation(one)
+    if any(each.experiment.place.is_absent for each in (one, other)):
+        return None
+    with suppress(RequestError):
+        return study_of([(None, one.experiment), (None, other.experiment)])
+    return None
 
 
 def next_step(result: Result) -> Next | None:

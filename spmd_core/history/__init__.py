@@ -15,6 +15,7 @@ from spmd_core.history.cells import (
     when_words,
 )
 from spmd_core.history.differences import (
+    as_long_words,
     basis_words,
     begun,
     between_words,
@@ -42,6 +43,7 @@ __all__ = [
     "Came",
     "Judged",
     "answer_words",
+    "as_long_words",
     "asks_for_examples",
     "basis_words",
     "begun",

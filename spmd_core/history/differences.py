@@ -225,7 +225,8 @@ def between_words(
     rows: Mapping[str, str] | None = None,
     has_badge: bool = False,
 ) -> str:
-    """Returns a sentence such as `A is 1.50× (1.40 to 1.60) faster than B: 2 ms against 3 ms.`;
+    """Returns a sentence such as `A is 1.50× (1.40 to 1.60) faster than B: 2 ms against 3 ms.`, of no
+    verdict `Cannot tell whether A or B is faster: A 2 ms, B 3 ms; B takes 0.8 to 2 times as long.`;
     `has_badge`: beside a badge of the times' evidence.
 
     `names` and `seconds` are by run, and so are the titles of the compared `rows`, which are named
@@ -234,7 +235,6 @@ def between_words(
     mine, theirs = names[pair.run], names[pair.baseline]
     if pair.verdict is None or pair.ratio is None or pair.interval is None:
         return f"{mine} is not compared with {theirs}: {pair.why_none}."
-    ratio = factor_words(pair.ratio, pair.interval)
     of = {
         run: f" ({row})" for run, row in (rows or {}).items() if len({*(rows or {}).values()}) > 1
     }
@@ -245,17 +245,23 @@ def between_words(
     per = " per token" if pair.per_token else ""
     if pair.verdict not in ("the same", "cannot tell"):
         first, last = sorted((pair.run, pair.baseline), key=lambda run: run != pair.faster)
+        ratio = factor_words(pair.ratio, pair.interval)
         than = f"{names[first]} is {ratio} faster{per} than {names[last]}"
         return f"{than}: {' against '.join(times[run] for run in (first, last) if run in times)}{kind}{apart}."
+    known.sort(key=names.__getitem__)
+    listed = ", ".join(f"{names[run]} {times[run]}" for run in known)
+    longer = as_long_words(pair.ratio, pair.interval)
+    verdict = _even_words(pair, mine, theirs, per)
+    return f"{verdict}: {listed}{kind}; {mine} takes {longer}{apart}."
+
+
+def _even_words(pair: Between, mine: str, theirs: str, per: str) -> str:
+    if pair.verdict == "the same":
+        return f"{mine} takes the same time{per} as {theirs}"
     few = f" from {numbered(pair.processes, 'process')} of each" if pair.processes else ""
     few = ", with too few rounds" if pair.is_few else few
-    verdict = (
-        f"{mine} takes the same time{per} as {theirs}"
-        if pair.verdict == "the same"
-        else f"Cannot tell whether {mine} or {theirs} is faster{per}{few}"
-    )
-    listed = ", ".join(f"{names[run]} {times[run]}" for run in known)
-    return f"{verdict}: {listed}{kind}, ratio {ratio}{apart}."
+    either = " or ".join(sorted((mine, theirs)))
+    return f"Cannot tell whether {either} is faster{per}{few}"
 
 
 _CALLED = ("the study", "the run", "study of ", "run of ")  # and no name of an axis
@@ -308,6 +314,11 @@ def factor_words(ratio: float, interval: tuple[float, float], judged: str = "") 
         if ratio < 1
         else ratio_interval_words(ratio, interval, judged)
     )
+
+
+def as_long_words(ratio: float, interval: tuple[float, float]) -> str:
+    """Returns a ratio of two times that no verdict turns: `0.8 to 2.5 times as long`."""
+    return factor_with_ends(ratio, interval, " times as long")
 
 
 def ratio_interval_words(ratio: float, interval: tuple[float, float], judged: str = "") -> str:

@@ -18,6 +18,7 @@ from spmd_core.base import by_key, bytes_text, count_text, scaled_text
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Collective, sent_per_step
 from spmd_core.history import (
+    as_long_words,
     basis_words,
     begun,
     between_words,
@@ -237,7 +238,7 @@ def against_words(pair: Between | None) -> str:
         return (pair and pair.why_none) or NONE  # pyrefly: ignore[bad-return]
     apart = f", {'; '.join(pair.apart)}" if pair.apart else ""
     if pair.verdict != "faster":
-        return f"{factor_words(pair.ratio, pair.interval)}, {pair.verdict}{apart}"
+        return f"{as_long_words(pair.ratio, pair.interval)}, {pair.verdict}{apart}"
     judged = "faster" if pair.ratio < 1 else "slower"
     return f"{factor_words(pair.ratio, pair.interval, judged)}{apart}"
 

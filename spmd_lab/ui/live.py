@@ -7,6 +7,7 @@ import streamlit as st
 
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, newest
+from spmd_core.machine import compiler_refusal
 from spmd_core.results import Point
 from spmd_core.runs import COMPILING, Pace, RunStatus, behind
 from spmd_core.search import link
@@ -17,7 +18,7 @@ from spmd_core.words import kept_words, phase_words, progress
 from spmd_core.workloads import CALIBRATION
 from spmd_lab.ui import cards, links, state
 from spmd_lab.ui.charts import bandwidth, by_strategy, colors, curve, glimpse
-from spmd_lab.ui.lab import active_of_others, as_viewer, find, lab, room
+from spmd_lab.ui.lab import active_of_others, as_viewer, find, lab, may_act, room
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import attempt, done, refusal, reported
 
@@ -54,6 +55,16 @@ def ask(screen: str, experiment: Experiment, compile_only: bool = False) -> None
     if done(queue):
         state.set_run(screen, asked[0])
         st.rerun()
+
+
+def begin(label: str, tried: Experiment, key: str) -> None:
+    """Draws the one button of what is next; a press opens its answer, or begins it."""
+    if not st.button(label, type="primary", icon=":material/arrow_forward:", key=key):
+        return
+    known = [lab().latest(tried) or at_work_on(tried)]
+    can_run = may_act() and compiler_refusal(tried.target) is None  # else its screen has the reason
+    if known[0] or not can_run or done(lambda: known.append(as_viewer(lab().submit, tried))):
+        st.switch_page(cards.page_of(tried), query_params=cards.query(tried, known[-1]))
 
 
 def follow(

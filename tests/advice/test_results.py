@@ -4,9 +4,10 @@ import ast
 
 import pytest
 
-from bench.values import strategy
-from spmd_core.advice import in_words, next_step
+from bench.values import result, strategy
+from spmd_core.advice import confirmation, in_words, next_step, timed_together
 from spmd_core.advice.programs import accident_words
+from spmd_core.experiment import parse_experiment
 from spmd_core.facts import (
     Accident,
     AxisOrigin,
@@ -154,3 +155,22 @@ def test_donated_arguments_that_leave_otherwise_are_counted_and_only_the_first_h
     words = accident_words(accident, ())
     assert words.startswith("state/m and 5 more are donated, 1.0 MiB a device, and leave in other ")
     assert "shardings, the first as P('x', None) by the compiler" in words
+
+
+def test_two_runs_that_cannot_be_told_apart_are_timed_in_the_same_rounds():
+    layer = {"workload": "layer", "target": "cpu:8", "mesh": {"x": 8}}
+    layer |= {"dims": {"batch": 8, "in": 8, "out": 8}, "strategies": ["single", "auto"]}
+    one, other = (
+        result({"auto": strategy(1e-3), "single": strategy(2e-3)}).model_copy(
+            update={"experiment": parse_experiment(layer | {"sharding": {dim: "x"}})}
+        )
+        for dim in ("batch", "in")
+    )
+    both = timed_together(one, other)
+    assert both and [each.experiment for each in both.variants] == [
+        one.experiment,
+        other.experiment,
+    ]
+    assert timed_together(one, one) == confirmation(one), "the same again, in several processes"
+    absent = parse_experiment(layer | {"target": "tpu:v5e:8", "sharding": {"batch": "x"}})
+    assert timed_together(one, other.model_copy(update={"experiment": absent})) is None

@@ -146,7 +146,7 @@ def front_words(
         stage = front[0].stage
         known = "" if stage == "estimated" else f" that is {stage}"
         near = "" if stage == "measured" else f", within {SAME:.1%}"
-        return f"The fastest{known} also {least}{near}: {front[0].name}."
+        return f"The fastest{known} also {least}{near}: {called_words(front[0])}."
     costs = [
         minimized_words(each, "price", price) if price else bytes_text(each.memory_bytes)
         for each in front[:most]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spmd_core.base import bytes_text, seconds_text, sums_by_key
 from spmd_core.experiment import Experiment
+from spmd_core.history import as_long_words
 from spmd_core.results import Result, StrategyResult
 from spmd_core.terms import planned_title, row_title, title
 from spmd_core.words import RANGE
@@ -12,6 +13,7 @@ from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
     INTERVAL,
+    MARKER,
     SECONDS,
     TOP,
     Row,
@@ -32,7 +34,10 @@ _TOO_SHORT = 50.0  # a bar this many times shorter than the longest is not seen
 _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run": "First run"}
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _ROOM, _MOST_ROOM = 0.012, 0.6  # of the axis behind the longest bar: for each character, at most
+_FARTHEST = 100.0  # a ratio that is drawn
 _FAR = 2.5  # times the longest time: how far a line is drawn
+_ABOVE = {"type": "text", "dy": -13, "fontWeight": 600}
+_EVEN = {"type": "rule", "strokeWidth": 1.5, **INK}
 _TWO_LINES_PX = 36  # of a row whose label is a variant's name above its strategy's
 
 
@@ -125,10 +130,8 @@ def _stacked(
 
 
 def _time_interval(
-    strategy: StrategyResult, judged: tuple[float, float] | None = None
+    strategy: StrategyResult,
 ) -> tuple[float, float, float] | None:
-    if judged and (middle := strategy.median_s or getattr(strategy.predicted_s, "estimate", None)):
-        return (middle, middle * judged[0], middle * judged[1])
     if (median := strategy.median_s) is not None:
         return (median, *(strategy.ci95_s or (median, median)))
     predicted = strategy.predicted_s
@@ -137,27 +140,26 @@ def _time_interval(
 
 def side_by_side_chart(
     results: Sequence[tuple[str, Result]],
-    judged: Mapping[tuple[str, str], tuple[float, float]] | None = None,
 ) -> Spec | None:
     """Times of several runs, measured or predicted, by strategy and run; `results` pairs each run's
     label with its result. Bars from zero, or where these would vanish points on a log scale.
-
-    `judged`: by run and row, the ends of its ratio to the baseline's over that ratio. Then those
-    intervals are drawn in place of a row's own.
     """
-    times = _times_beside(results, judged)
+    times = [
+        (row_title(result, name), label, seconds)
+        for label, result in results
+        for name, strategy in result.ordered
+        if (seconds := _time_interval(strategy))
+    ]
     if not times:
         return None
     size, name = unit([middle for _, _, (middle, _, _) in times], SECONDS)
-    labels, far = (
-        [label for label, _ in results],
-        _FAR * max(middle for *_, (middle, _, _) in times),
-    )
+    labels = [label for label, _ in results]
+    far = _FAR * max(middle for *_, (middle, _, _) in times)
     rows = [_interval_row(*each, size, far) for each in times]
     longest = max(len(str(row["label"])) for row in rows)
     ends = min(far, max(high for *_, (_, _, high) in times)) / size
     end = ends * (1 + min(_MOST_ROOM, _ROOM * longest))
-    titles = [f"time per call or step ({name})", f"line: {_line_words(results, bool(judged))}"]
+    titles = [f"time per call or step ({name})", f"line: {_line_words(results)}"]
     x, mark = _times_axis([each for _, _, each in times], titles, end)
     places, rows = _places(rows, labels)
     shared = {
@@ -166,7 +168,7 @@ def side_by_side_chart(
         "tooltip": hover(run="run", row="strategy", time="time"),
     }
     interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
-    text = {"type": "text", "align": "left", "dx": 6, "fontWeight": 600}
+    text = _ABOVE | {"align": "left", "dx": 6, "dy": 0}
     named = {"x": x | {"field": "high"}, "text": {"field": "label"}}
     layers = [
         layer(rows, mark, x=x, **shared),
@@ -175,6 +177,52 @@ def side_by_side_chart(
     ]
     together = len(labels) if "yOffset" in places else 1
     return layered(layers, {"step": max(20, _TWO_LINES_PX // together)})
+
+
+def ratios_chart(
+    ratios: Mapping[str, tuple[float, float, float]],
+    baseline: str,
+    labels: Sequence[str],
+    kind: str,
+) -> Spec:
+    """Times of runs as multiples of the baseline's, each with the ends of its interval, around a rule
+    at 1; in the colors that the runs, in the order of `labels`, have beside it.
+
+    Args:
+      ratios: the ratio and its ends, by what the run is called.
+      kind: what the line is, such as `99% interval`.
+    """
+    rows = [_ratio_row(name, *each) for name, each in ratios.items()]
+    ends = [float(str(row[end])) for row in rows for end in ("low", "high")]
+    domain = [min(0.5, *ends), max(2.0, *ends)]
+    x = quantity(
+        "x",
+        title=f"times as long as {baseline} (line: {kind}); left of 1 is faster",
+        scale={"type": "log", "domain": domain, "nice": False},
+        axis={"tickCount": 6, "format": "~g"},
+    )
+    shared = {"y": rows_axis([*ratios]), "color": category("run", labels)}
+    interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
+    return layered(
+        [
+            layer([{"x": 1.0}], _EVEN, x=x),
+            layer(rows, INTERVAL, **interval, **shared),
+            layer(rows, MARKER, x=x, **shared),
+            layer(rows, _ABOVE, x=x, text={"field": "label"}, **shared),
+        ],
+        {"step": 44},
+    )
+
+
+def _ratio_row(name: str, ratio: float, low: float, high: float) -> Row:
+    return {
+        "row": name,
+        "run": name,
+        "x": ratio,
+        "low": max(low, 1 / _FARTHEST),
+        "high": min(high, _FARTHEST),
+        "label": as_long_words(ratio, (low, high)),
+    }
 
 
 def _places(rows: Sequence[Row], labels: Sequence[str]) -> tuple[Spec, list[Row]]:
@@ -192,26 +240,10 @@ def _places(rows: Sequence[Row], labels: Sequence[str]) -> tuple[Spec, list[Row]
     ]
 
 
-def _times_beside(
-    results: Sequence[tuple[str, Result]],
-    judged: Mapping[tuple[str, str], tuple[float, float]] | None,
-) -> list[tuple[str, str, tuple[float, float, float]]]:
-    return [
-        (row_title(result, name), label, seconds)
-        for label, result in results
-        for name, strategy in result.ordered
-        for ends in [judged.get((result.run, name), (1.0, 1.0)) if judged else None]
-        if (seconds := _time_interval(strategy, ends))
-    ]
-
-
-def _line_words(results: Sequence[tuple[str, Result]], is_judged: bool) -> str:
+def _line_words(results: Sequence[tuple[str, Result]]) -> str:
     """What the line through a time is: of measured times, of predicted ones, or of both."""
     every = [each for _, result in results for each in result.strategies.values()]
     kinds = {each.median_s is not None for each in every if each.median_s or each.predicted_s}
-    if is_judged:
-        known = "interval" if len(kinds) > 1 else "99% interval" if True in kinds else "range"
-        return f"{known} of its ratio to the baseline"
     if kinds == {True}:
         return "its 95% interval"
     return f"its {RANGE}" if kinds == {False} else f"95% interval of a measured time, {RANGE} else"

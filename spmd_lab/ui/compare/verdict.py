@@ -12,7 +12,7 @@ from spmd_core.answers import Cause, causes, differing
 from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import Experiment, layout_of, link, study_of
 from spmd_core.facts import SURE_PROCESSES
-from spmd_core.machine import compiler_refusal, nearest_of_chips
+from spmd_core.machine import nearest_of_chips
 from spmd_core.recipes import differences_of
 from spmd_core.results import Comparison, Result
 from spmd_core.terms import marker, row_title, spoken, widened_words
@@ -31,9 +31,8 @@ from spmd_lab.ui.charts import colors, glimpse, together
 from spmd_lab.ui.charts.layout_words import SHARED
 from spmd_lab.ui.compare import selected
 from spmd_lab.ui.ir import steps
-from spmd_lab.ui.lab import as_viewer, lab, may_act
 from spmd_lab.ui.markdown import coded, plain
-from spmd_lab.ui.shell import done, draw_figure
+from spmd_lab.ui.shell import draw_figure
 
 
 def answer(result: Result) -> tuple[str, DeltaGenerator]:
@@ -196,14 +195,8 @@ def onward(result: Result) -> None:
         label, tried = "Predict it on v5e", on_tpus(result.experiment)
     else:
         label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
-    if tried is None:
-        return
-    if not st.button(label, type="primary", icon=":material/arrow_forward:", key="onward"):
-        return
-    known = [lab().latest(tried) or live.at_work_on(tried)]
-    can_run = may_act() and compiler_refusal(tried.target) is None  # else its screen has the reason
-    if known[0] or not can_run or done(lambda: known.append(as_viewer(lab().submit, tried))):
-        st.switch_page(cards.page_of(tried), query_params=cards.query(tried, known[-1]))
+    if tried is not None:
+        live.begin(label, tried, "onward")
 
 
 def on_tpus(experiment: Experiment) -> Experiment | None:

@@ -65,6 +65,8 @@ def held() -> None:
             disabled=len(names) > MOST,
             help=f"At most {MOST} are compared." if len(names) > MOST else None,
         )
+        if days.ticked():
+            st.caption("Searches are compared apart from runs.", width="content")
         label = f"Untick {numbered(len(names), 'search')}" if days.ticked() else "Untick"
         untick = st.button(plain(label), key="untick-searches", type="tertiary")
     if untick:

@@ -98,8 +98,6 @@ def _differences(compared: Compared) -> None:
     if not all(is_named):  # by the names
         st.markdown("**What differs in the experiments**")
         draw_table(differences)
-    elif not is_named:
-        st.caption("All of these runs are of the same experiment.")
 
 
 def _alike(table: Table) -> Mapping[str, str]:

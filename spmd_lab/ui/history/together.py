@@ -14,13 +14,15 @@ from spmd_core.results import SPREAD_NOTICE
 from spmd_core.runs import RunSummary
 from spmd_core.search import KeptSearch
 from spmd_core.surveys.search import kept_words
+from spmd_core.terms import outcome_words
 from spmd_lab.ui import cards, state
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 
 RUNS, SEARCHES = "runs", "searches"  # of the query string: those that are shown
 _SCREEN, _PAGE = "history", "pages/history.py"
-_MOST_PARTS, _MOST_VALUES, _LONGEST = 3, 5, 90  # of what differs; characters of an answer
+_MOST_PARTS, _MOST_VALUES, _LONGEST_VALUES = 3, 5, 40  # of what differs; their characters
+_MOST_HEADS, _LONGEST = 2, 90  # verdicts of a row; characters of an answer
 
 
 def follow_own_link() -> None:
@@ -40,8 +42,9 @@ def is_batch(runs: Sequence[RunSummary]) -> bool:
 
 def name_of(runs: Sequence[RunSummary]) -> str:
     """Returns what the runs of a batch have in common: what is computed, else its kind."""
+    members = [each.experiment for run in runs for each in run.experiment.members]
     for words in (cards.computed_words, lambda each: shape_words(each)["Workload"]):
-        if len(called := {words(run.experiment) for run in runs}) == 1:
+        if len(called := {words(each) for each in members}) == 1:
             return called.pop()
     return "Several workloads"
 
@@ -51,10 +54,16 @@ def facts_of(runs: Sequence[RunSummary]) -> str:
     parts = []
     for label, texts in difference_rows([run.experiment for run in reversed(runs)]):
         values = list(dict.fromkeys(texts))  # as they were submitted
-        shown = ", ".join(values) if len(values) <= _MOST_VALUES else f"{len(values)} values"
-        parts.append(part_words(label, shown))
+        shown = ", ".join(values)
+        is_short = len(values) <= _MOST_VALUES and len(shown) <= _LONGEST_VALUES
+        parts.append(part_words(label, shown) if is_short else _counted(len(values), label))
     more = len(parts) - _MOST_PARTS
     return plain("; ".join(parts[:_MOST_PARTS] + [f"{more} more"] * (more > 0)))
+
+
+def _counted(values: int, label: str) -> str:
+    of = label.removesuffix(" sharded over")
+    return f"{values} {'values' if of == label else 'shardings'} of {of}"
 
 
 def link_of(runs: Sequence[RunSummary]) -> tuple[str, dict[str, str]]:
@@ -72,7 +81,10 @@ def came(runs: Sequence[RunSummary]) -> str:
         ((color, head),) = heads
         verdict = f'<em class="{color}">{escape(head)}</em> each of {len(runs)}'
     else:
-        counted = (f"{escape(head)} {count}" for (_, head), count in heads.most_common())
+        named = [head for _, head, _ in outcomes if head]
+        if len(heads) > _MOST_HEADS:  # how each ended
+            named = [outcome_words(run).partition(",")[0] for run in runs]
+        counted = (f"{escape(head)} {count}" for head, count in Counter(named).most_common())
         verdict = f'<em class="gray">{", ".join(counted)}</em>'
     per = "per step" if runs[0].experiment.plan else "per call"
     span = span_of(runs, least=0.0)

@@ -6,15 +6,17 @@ from contextlib import nullcontext
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from spmd_core.advice import timed_together
 from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
-from spmd_core.facts import Prediction
+from spmd_core.facts import SURE_PROCESSES, Prediction
 from spmd_core.history import basis_words, evidence_of, is_example, shape_words
 from spmd_core.machine import default_target
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
 from spmd_core.reports import (
+    FEWEST,
     Compared,
     Subject,
     answered,
@@ -35,9 +37,9 @@ from spmd_core.terms import (
     title,
 )
 from spmd_core.words import noise_words, parts, runs as words
-from spmd_lab.ui import cards, next_step, style
+from spmd_lab.ui import cards, live, next_step, style
 from spmd_lab.ui.charts import colors, glimpse
-from spmd_lab.ui.charts.by_strategy import side_by_side_chart
+from spmd_lab.ui.charts.by_strategy import ratios_chart, side_by_side_chart
 from spmd_lab.ui.charts.shares import has_room, shares_chart, signed
 from spmd_lab.ui.charts.times import times_alt, times_chart
 from spmd_lab.ui.markdown import plain
@@ -105,17 +107,35 @@ def compared_runs(compared: Compared, is_summed: bool = False, others: str = "")
     _times_of(compared, ordered, is_summed, is_other_work)
     if is_summed:
         shared(compared, others)
+        _onward(compared, ordered, is_other_work)
         links(compared)
-        is_judged = any(each.verdict for each in compared.answers)
-        if not is_other_work and is_judged and (best := ordered[0].result):
-            next_step.draw(best, above=st.container(), than=compared.names[ordered[0].run])
     for each in ordered:
         reasons(each.summary, each.result)
 
 
+def _onward(compared: Compared, ordered: Sequence[Subject], is_other_work: bool) -> None:
+    """Draws what settles an open verdict on two measured runs, else the next step of the fastest."""
+    results = [each.result for each in ordered if each.result]
+    is_open = any(
+        each.verdict == "cannot tell" and each.basis == "measured" for each in compared.answers
+    )
+    settling = timed_together(*results) if is_open and len(results) == FEWEST else None
+    if settling:
+        again = f"Measure again in {SURE_PROCESSES} processes"
+        live.begin(
+            "Time both in the same rounds" if settling.variants else again, settling, "settle"
+        )
+        return
+    is_judged = any(each.verdict for each in compared.answers)
+    if not is_other_work and is_judged and results:
+        next_step.draw(results[0], above=st.container(), than=compared.names[ordered[0].run])
+
+
 def changes_words(compared: Compared) -> str:
     """Returns what differs between two runs that are not named by it, from the baseline to the other."""
-    if len(compared.subjects) > 2 or not compared.differences:
+    if not compared.differences:
+        return "Each is of the same experiment."
+    if len(compared.subjects) > 2:
         return ""
     if compared.names != compared.letters and len(compared.differences) == 1:
         return ""
@@ -250,14 +270,26 @@ def _times_of(
         _steps(steps, of, key, is_summed and not is_other_work, is_open)
     if steps or compared.is_unlike:
         return
-    judged = {
-        (pair.run, pair.row): (pair.interval[0] / pair.ratio, pair.interval[1] / pair.ratio)
-        for pair in (*compared.answers, *compared.rows)
-        if pair.interval and pair.ratio
-    }
-    if chart := side_by_side_chart(results, judged):
+    if chart := side_by_side_chart(results):
         words = "Time by strategy of each run; the numbers are in the table below"
         st.vega_lite_chart(chart, alt=words, key=key)
+    if is_summed:
+        _ratios(compared, key)
+
+
+def _ratios(compared: Compared, key: str) -> None:
+    """Draws by what multiple of the baseline's time each measured run differs, where that is judged."""
+    ratios = {
+        compared.names[pair.run]: (pair.ratio, *pair.interval)
+        for pair in compared.answers
+        if pair.interval and pair.ratio and pair.basis == "measured"
+    }
+    if ratios:
+        names = compared.names
+        of = [names[each.run] for each in fastest_first(compared.subjects) if each.result]
+        base = names[compared.baseline.run]
+        chart = ratios_chart(ratios, base, of, "99% interval")
+        st.vega_lite_chart(chart, alt=f"Times as multiples of that of {base}", key=f"{key}:ratios")
 
 
 def _predicted_steps(compared: Compared, ordered: Sequence[Subject]) -> Mapping[str, Prediction]:

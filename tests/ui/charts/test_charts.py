@@ -9,6 +9,7 @@ from spmd_lab.ui.charts.by_strategy import (
     live_chart,
     memory_chart,
     phases_chart,
+    ratios_chart,
     side_by_side_chart,
 )
 from spmd_lab.ui.charts.times import times_alt, times_chart
@@ -149,9 +150,6 @@ def test_provisional_medians_and_two_runs_side_by_side():
     both = side_by_side_chart([("A", one), ("B", other)])
     assert [(row["run"], row["x"]) for row in rows(both, "bar")] == [("A", 1.0), ("B", 2.0)]
     longer = side_by_side_chart([("A", one), ("weights over x", other)])
-    judged = side_by_side_chart([("A", one), ("B", other)], {(one.run, "auto"): (0.5, 3.0)})
-    assert {(row["low"], row["high"]) for row in rows(judged, "rule")} >= {(0.5, 3.0)}
-    assert "ratio to the baseline" in judged["layer"][0]["encoding"]["x"]["title"][1]
     ends = [chart["layer"][0]["encoding"]["x"]["scale"]["domainMax"] for chart in (both, longer)]
     assert 2.0 < ends[0] < ends[1], "a label has its room"
     more = result({"auto": strategy(1e-3), "single": strategy(3e-3)})
@@ -164,8 +162,9 @@ def test_provisional_medians_and_two_runs_side_by_side():
 
 
 def test_a_line_far_beyond_the_times_ends_with_an_arrow_and_is_named_by_its_kind():
-    one, other = result({"auto": strategy(1e-3)}), result({"auto": strategy(2e-3)}, run="b")
-    wide = side_by_side_chart([("A", one), ("B", other)], {(one.run, "auto"): (0.04, 20.0)})
+    one = result({"auto": strategy(1e-3, ci95_s=(4e-5, 2e-2))})
+    other = result({"auto": strategy(2e-3)}, run="b")
+    wide = side_by_side_chart([("A", one), ("B", other)])
     drawn = {row["run"]: row for row in rows(wide, "text")}
     assert drawn["A"]["high"] == 5.0 and drawn["A"]["label"] == "▸ A 1 ms"
     assert drawn["B"]["label"] == "B 2 ms"
@@ -179,6 +178,19 @@ def test_a_line_far_beyond_the_times_ends_with_an_arrow_and_is_named_by_its_kind
     assert named(one, other) == "line: its 95% interval"
     assert named(guess, guess) == "line: its 80% range"
     assert named(one, guess) == "line: 95% interval of a measured time, 80% range else"
+
+
+def test_ratios_to_a_baseline_stand_around_one_with_their_ends_in_the_colors_of_their_runs():
+    ratios = {"B": (1.35, 0.41, 4.45), "C": (0.5, 1e-6, 1e6)}
+    chart = ratios_chart(ratios, "A", ["A", "B", "C"], "99% interval")
+    (even,), drawn = rows(chart, "rule")[:1], rows(chart, "point")
+    assert even["x"] == 1.0
+    assert [(row["row"], row["x"]) for row in drawn] == [("B", 1.35), ("C", 0.5)]
+    x, color = (chart["layer"][1]["encoding"][name] for name in ("x", "color"))
+    low, high = x["scale"]["domain"]
+    assert all(low <= row["low"] < row["x"] < row["high"] <= high for row in drawn)
+    assert "as long as A" in x["title"] and color["scale"]["domain"] == ["A", "B", "C"]
+    assert drawn[0]["label"] == "0.41 to 4.45 times as long"
 
 
 def test_times_side_by_side_that_differ_much_are_points_on_a_log_scale():

@@ -13,6 +13,7 @@ from spmd_lab.ui.charts.by_strategy import (
     live_chart,
     memory_chart,
     phases_chart,
+    ratios_chart,
     side_by_side_chart,
 )
 from spmd_lab.ui.charts.curve import curve_alt, curve_chart
@@ -47,6 +48,7 @@ CHARTS = {
     "memory": lambda: memory_chart(FOUND),
     "live": lambda: live_chart({"auto": 2e-3}, result({"auto": strategy(1e-3)}).experiment),
     "side by side": lambda: side_by_side_chart([("A", FOUND), ("B", FOUND)]),
+    "ratios": lambda: ratios_chart({"B": (1.2, 0.9, 1.6)}, "A", ["A", "B"], "99% interval"),
     "loss": lambda: curve_chart("loss", {"auto": [1.0, 0.5, 0.25]}, [0, 1, 2]),
     "layout": layout_picture,
 }

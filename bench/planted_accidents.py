@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
 
+from bench import mapped_accidents
 from bench.exported import abstract_mesh, written
 from bench.figures import Asked, Figures, measure, of_part
 from bench.lost_batches import judged_experiment, taken  # sets XLA's flags: before jax
@@ -502,6 +503,14 @@ PLANTED: dict[str, tuple[Step | Callable[[], bytes], tuple[str, ...]]] = {
     "weights gathered by hand before the scan": (by_hand(True), ("gathered_whole",)),
     "gradients summed replicated": (lambda: summed(lambda _: P()), ("replicated_carry",)),
     "images gathered by their rows": (lambda: convolved(P("data")), ("repeated_work",)),
+    "a ring over a replicated weight": (
+        mapped_accidents.over("x=8", mapped_accidents.REPEATED["a ring"]),
+        ("repeated_work",),
+    ),
+    "gathered rows in a shard_map": (
+        mapped_accidents.over("x=8", mapped_accidents.REPEATED["gathered rows"]),
+        ("repeated_work",),
+    ),
     "a moment leaves as constrained": (lambda: averaged(P("data")), ("resharded_donation",)),
     "weights replicated before the scan": (
         on_weights(lambda weights: jax.tree.map(lambda w: kept(w, P()), weights)),
@@ -532,6 +541,8 @@ CLEAN: dict[str, Step | Callable[[], bytes]] = {
     "a moment leaves as it enters": lambda: averaged(P()),
     "a contrastive loss": replace(BASE, loss=contrasted),
     "gathered by hand": by_hand(False),
+    "a ring": mapped_accidents.over("x=8", mapped_accidents.RIGHT["a ring, peeled"]),
+    "attention in a ring": mapped_accidents.over("x=8", mapped_accidents.RIGHT["attention"]),
     "gradients": lambda: gradients(SPECS["head"]),
     "gradients summed sharded": lambda: summed(lambda leaf: leaf.sharding.spec),
     "microbatches": by_rows(
@@ -555,7 +566,7 @@ def found(given: Step | Callable[[], bytes], target: str = "cpu:8") -> set[str]:
     judged = judged_experiment(experiment)
     kinds = {each.kind for each in findings(experiment.exported)}
     lost = {"lost_batch"} if judged.lost_batch else set[str]()
-    return {*kinds, *lost, *(each.kind for each in judged.accidents)}
+    return {*kinds, *lost, *(each.kind for each in judged.accidents if not each.is_minor)}
 
 
 def main(asked: Asked, figures: Figures) -> None:

@@ -230,12 +230,17 @@ def by_cost(
     listed: Iterable[StepFinding], program: Program, fits: bool = True
 ) -> list[StepFinding]:
     """Returns findings by what their fixes save, then by their bytes, the largest first. Before them
-    are those that cost time, unless the program does not fit.
+    are those that cost time, unless the program does not fit; behind all are notes.
     """
     first = COST_TIME if fits else ()
     return sorted(
         listed,
-        key=lambda e: (e.kind not in first, -saved_bytes(e, program), -e.bytes_per_device),
+        key=lambda e: (
+            e.is_note,
+            e.kind not in first,
+            -saved_bytes(e, program),
+            -e.bytes_per_device,
+        ),
     )
 
 

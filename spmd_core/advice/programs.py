@@ -13,6 +13,7 @@ from spmd_core.advice.fixes import (
     unrefuted,
     with_state,
 )
+from spmd_core.advice.repeated import is_listed, repeated_words, surplus_words
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -26,7 +27,7 @@ from spmd_core.results import (
     StrategyResult,
 )
 from spmd_core.terms import listed
-from spmd_core.words import named_words, own_words
+from spmd_core.words import own_words
 from spmd_core.workloads import (
     VALUE,
     Finding,
@@ -241,6 +242,8 @@ def compiled_findings(
     """
     listed_findings = [_lost(of.lost_batch, refuted)] if of.lost_batch else []
     for each in of.accidents:
+        if each.kind == "repeated_work" and not is_listed(each, of):
+            continue
         specs = unrefuted(_mending(each, program), refuted)
         listed_findings.append(
             StepFinding(
@@ -248,6 +251,7 @@ def compiled_findings(
                 path=each.source or each.path,
                 bytes_per_device=each.bytes,
                 sentence=accident_words(each, of.collectives or (), program, refuted),
+                is_note=each.is_minor,
                 specs=tuple(specs.items()),
             )
         )
@@ -273,9 +277,9 @@ def _mending(each: Accident, program: Program | None) -> Specs:
         return {each.path: each.spec, **(batch_over(each.axes, program) if program else {})}
     if each.kind == "crossed_weight":
         return with_state({each.path: each.spec}, program) if program and each.spec else {}
-    if each.kind == "repeated_work" and each.dropped_at:
-        return {f"{VALUE}{each.dropped_at}": each.spec} if each.spec else {}
-    if each.kind == "repeated_work" and program:
+    if each.kind == "repeated_work" and (at := each.dropped_at or each.lost_at):
+        return {f"{VALUE}{at}": each.spec} if each.spec else {}
+    if each.kind == "repeated_work" and program and not each.in_map:
         return batch_over(each.axes, program)
     return {f"{VALUE}{each.source}": each.spec} if each.kind in _BY_CONSTRAINT else {}
 
@@ -294,7 +298,7 @@ def costs_words(kind: str, path: str, of: StrategyResult | CompiledStep) -> str:
         is_unused = kind == "unused_axis" and each.kind == "repeated_work" and path in each.axes
         if is_unused or (each.kind, each.source or each.path) == (kind, path):
             if each.kind == "repeated_work":
-                return f"{each.work:.2g} times the work"
+                return surplus_words(each, of)
             if kind == "wide_products":
                 return f"{each.share:.0%} of the matmul FLOPs"
             least = "at least {} a device and step" if kind == "crossed_weight" else "{} a device"
@@ -331,7 +335,8 @@ def accident_words(
         case "crossed_weight":
             return _crossed(each, fix)
         case "repeated_work":
-            return _repeated(each, unrefuted(specs, refuted))
+            specs = unrefuted(specs, refuted)
+            return repeated_words(each, specs, _named(specs) if specs else "")
         case "wide_products":
             of = f"{each.share:.0%} of the matmul FLOPs are of {_DTYPES[each.dtype]} operands"
             return f"{of}, wider than the weights: cast both operands"
@@ -378,24 +383,6 @@ def _crossed(each: Accident, fix: str) -> str:
         f"{each.path} is multiplied{at} with a value that is sharded over {_over(each.axes)} in the dim "
         f"that is summed, and shards the result over it: at least {bytes_text(each.bytes)} a device and "
         f"step are gathered{change}"
-    )
-
-
-def _repeated(each: Accident, specs: Specs) -> str:
-    at = f" at {each.source}" if each.source else ""
-    most = f", most of them{at}" if at else ""
-    cause = f"{named_words(each.origin)}shard a dim of their operands over it"
-    if each.dropped_at:
-        cause = f"the constraint of {each.dropped_at} drops it"
-        if specs or not each.spec:  # else its spec is known to be worse
-            put = f"constrain it to {spec_code(each.spec)}" if specs else "name it there"
-            cause += f": {put}"
-    elif specs:
-        tried = spec_code(next(iter(specs.values())))
-        cause = f"no dim of {_named(specs)}, the batch, is sharded over it: try {tried}"
-    return (
-        f"{each.share:.0%} of a device's matmul FLOPs are computed alike along "
-        f"{_over(each.axes)}{most}: {each.work:.2g} times the work; {cause}"
     )
 
 

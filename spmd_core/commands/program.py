@@ -81,6 +81,7 @@ def main(arguments: Namespace) -> int:
     left = {
         each.kind
         for each in (*grouped_findings(program), *findings)
+        if not each.is_note
         if not {each.kind, f"{each.kind}:{each.path}"} & {*arguments.accept}
     }
     is_bad = bool(left & kinds or (left and ANY in kinds))
@@ -146,7 +147,7 @@ def _lines(
         *(line for each in listed for line in _finding(each, file, target)),
         *(
             []
-            if listed
+            if any(not each.is_note for each in listed)
             else [clean_words(compiled, program=program), checked_words(program, compiled)]
         ),
         *filter(None, [unchecked_words(compiled)] if listed else []),
@@ -158,7 +159,7 @@ def _lines(
 
 
 def _finding(each: StepFinding, file: str, target: str | None) -> Iterator[str]:
-    yield f"{each.kind}: {each.sentence}"
+    yield f"{'note, ' * each.is_note}{each.kind}: {each.sentence}"
     if each.specs:
         words = f"{shlex.quote(file)} {what_if_words(dict(each.specs))}"
         where = f" --target {target}" if target else ""

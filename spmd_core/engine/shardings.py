@@ -205,13 +205,14 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
             origins = Origins(record, program.mesh)
             of = lambda one: {"origin": origins.of_line(one.axes, one.source)}  # noqa: E731
             lost = known.lost_batch
-            return Judged(
-                lost_batch=lost and lost.model_copy(update=of(lost)),
-                accidents=tuple(
+            update = {
+                "lost_batch": lost and lost.model_copy(update=of(lost)),
+                "accidents": tuple(
                     one.model_copy(update=of(one)) if one.axes and one.source else one
                     for one in known.accidents
                 ),
-            )
+            }
+            return known.model_copy(update=update)
     return known
 
 

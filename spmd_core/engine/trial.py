@@ -170,7 +170,7 @@ def strategy_result(
         memory_bytes=trial.memory_bytes,
         predicted_s=trial.prediction.predicted_s if trial.prediction else None,
         prediction=trial.prediction,
-        **dict(trial.judged),
+        **dict(trial.judged.against),
         trace=trial.trace,
         operands=trial.operands,
         outputs=trial.outputs,

@@ -150,8 +150,11 @@ class Accident(Frozen):
     """Something that a compiled program does and its author hardly meant, at a source line.
 
     `share`: of a device's matmul FLOPs. `work`: a device's over what it were without; of a replicated
-    batch, the bytes moved over those of all weights. `bytes`: per device. `dropped_at`: the constraint
+    batch, the bytes moved over those of all weights. `bytes`: per device. `in_map`: whether it is
+    within a shard_map, whose in_specs decide. `is_minor`: too little work to be a mistake for sure.
+    `dropped_at`: the constraint
     by which most of the work loses the axes, or the product of a crossed weight; "" where it is none.
+    `lost_at`: the operation `lost_by` that has operands with the axes and a result without.
     `spec`: with which a constraint would keep the batch, a loop's carry or the axes that it drops,
     that would shard the batch, with which a donated argument leaves, or a weight is not crossed.
     `path`: of that argument, and `others` how many more do.
@@ -178,15 +181,33 @@ class Accident(Frozen):
     others: int = 0
     dtype: str = ""
     dropped_at: str = ""  # file:line
+    in_map: bool = False
+    is_minor: bool = False
+    lost_at: str = ""  # file:line
+    lost_by: str = ""
     spec: Spec = ()
     origin: tuple[AxisOrigin, ...] | None = None
 
 
-class Judged(Frozen):
+class Against(Frozen):
     """What is known against a compiled program."""
 
     lost_batch: LostBatch | None = None
     accidents: tuple[Accident, ...] = ()
+
+
+class Judged(Against):
+    """The same, with its matmul FLOPs over all devices that do nothing new: what each device of an axis
+    computes alike in a shard_map, and what a checkpoint computes again.
+    """
+
+    mapped_flops: float = 0.0
+    recomputed_flops: float = 0.0
+
+    @property
+    def against(self) -> Against:
+        """What a result keeps of it."""
+        return Against(lost_batch=self.lost_batch, accidents=self.accidents)
 
 
 class ExplicitFix(Frozen):

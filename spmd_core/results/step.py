@@ -104,13 +104,14 @@ class StepFinding(Frozen):
     """Something that a step's author hardly meant.
 
     `specs`: what to give the step instead, as `what-if` tries it: by pattern of arguments, or by
-    `@file:line` of a value that is constrained.
+    `@file:line` of a value that is constrained. `is_note`: it may be meant, or costs little.
     """
 
     kind: str
     path: str
     bytes_per_device: int
     sentence: str
+    is_note: bool = False
     specs: tuple[tuple[str, Spec], ...] = ()
 
 

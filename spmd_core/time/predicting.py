@@ -45,6 +45,8 @@ class CompiledText:
     devices: tuple[tuple[int, ...], ...] = ()
     asked: Mapping[str, int] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    # FLOPs over all devices that do nothing new, by why
+    again: Mapping[str, float] = field(default_factory=dict)
     error_kind: str | None = None
     error: str | None = None
     # as they were read; None: read them from the text
@@ -126,7 +128,7 @@ def of_experiment(
         return _refused(answer, topology.chip.device_hbm_bytes).model_copy(
             update={"compile": dict(answer.facts)}
         )
-    useful = Useful(int(experiment.what.flops(experiment.sizes)))
+    useful = Useful(int(experiment.what.flops(experiment.sizes) - sum(answer.again.values())))
     if served := experiment.served:
         useful, topology = Useful(served.flops, served.tokens), sustained(topology)
     prediction = predict(
@@ -138,7 +140,22 @@ def of_experiment(
         collectives=answer.collectives,
         keep=keep,
     )
+    facts = (*(prediction.facts or ()), *_again(prediction, answer.again, useful.flops or 0))
+    prediction = prediction.model_copy(update={"facts": facts})
     return _with_compile(prediction, answer, dict(answer.facts))
+
+
+def _again(
+    prediction: Prediction, again: Mapping[str, float], useful: float
+) -> Iterator[StoredFact]:
+    """Yields what MFU leaves out of the FLOPs of a program, and the rate with it."""
+    for kind, flops in again.items():
+        if flops and useful > 0 and prediction.mfu:
+            values = {
+                "share": flops / (useful + sum(again.values())),
+                "rate": prediction.mfu * (useful + flops) / useful,
+            }
+            yield StoredFact(kind=kind, values=values)
 
 
 def _with_compile(

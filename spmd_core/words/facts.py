@@ -66,6 +66,10 @@ _SENTENCES = {
     "less than this estimate",
     RINGS: "among so few devices the compiler splits matmuls and passes parts around a ring meanwhile "
     f"(collective matmul), which may take much longer: the flag {WITHOUT_RINGS} turns that off",
+    "recomputed": "MFU leaves out what jax.checkpoint computes again, {share:.0%} of the matmul FLOPs: with "
+    "that, {rate:.1%} of the peak is used (HFU)",
+    "repeated in a map": "MFU leaves out what each device of a mesh axis computes alike inside of shard_map, "
+    "{share:.0%} of the matmul FLOPs: with that, {rate:.1%} of the peak is used",
     "not as fixed": "{axis}={size} where {axis}={fixed} is fixed",
     "does not divide": "{what} does not divide over {over}",
     "one device": "uses one device, whatever the sharding",

@@ -65,7 +65,7 @@ def test_findings_name_one_origin_or_several():
     none = repeated.model_copy(update={"origin": ()})
     assert "; named there by no argument or constraint: shard a dim" in accident_words(none)
     unknown = repeated.model_copy(update={"origin": None})
-    assert "1 times the work; shard a dim" in accident_words(unknown)
+    assert "FLOPs are surplus; shard a dim" in accident_words(unknown)
 
 
 @pytest.mark.parametrize(

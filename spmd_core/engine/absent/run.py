@@ -187,7 +187,8 @@ def _predict(
         judged = judged_of(experiment, folder)
         facts = _facts(row, study, steps, answer.text) | {"elapsed_s": clock() - started}
         steps.phase("price")
-        answer = replace(answer, facts=facts)
+        again = {"recomputed": judged.recomputed_flops, "repeated in a map": judged.mapped_flops}
+        answer = replace(answer, facts=facts, again=again)
         prediction = of_experiment(
             experiment, answer, lambda *walk: texts.update({TIMELINE: to_text(timeline_of(*walk))})
         )
@@ -202,18 +203,18 @@ def _predict(
         )
     finally:
         emit(Texts(strategy=row.key, texts={name: text for name, text in texts.items() if text}))
-    return _outcome(prediction, Phases(**steps.seconds), warnings, **dict(judged))
+    return _outcome(prediction, Phases(**steps.seconds), warnings, **dict(judged.against))
 
 
 def _outcome(
-    prediction: Prediction, phases: Phases, warnings: tuple[Any, ...], **judged: Any
+    prediction: Prediction, phases: Phases, warnings: tuple[Any, ...], **against: Any
 ) -> StrategyResult:
     return StrategyResult(
         status="ok",
         phases_s=phases,
         predicted_s=prediction.predicted_s,
         prediction=prediction,
-        **judged,
+        **against,
         memory_bytes=_memory(prediction),
         collectives=prediction.collectives if prediction.fits else None,
         warnings=warnings,

@@ -156,7 +156,7 @@ def facts_of(made: Made, program: Program) -> CompiledStep:
         target=order[0].platform,
         collectives=step_collectives(module, collectives, files),
         memory_bytes=memory_bytes(made.compiled),
-        **dict(judged),
+        **dict(judged.against),
         warnings=made.warnings,
     )
 

@@ -16,13 +16,21 @@ from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.ir.batch import dropped_batch, lost_batch
 from spmd_core.program.ir.crossed_weights import crossed_weights
 from spmd_core.program.ir.dropped_axes import with_specs
-from spmd_core.program.ir.products import OWN, Sums, axes_at, sums_of
+from spmd_core.program.ir.products import (
+    MAPPED,
+    OWN,
+    RECOMPUTED,
+    Sums,
+    axes_at,
+    sums_of,
+)
 from spmd_core.program.ir.replicated_batch import replicated_batch
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
 
 Donated = Mapping[str, tuple[int, int]]
 REPEATED = 1.5  # times the work of a device without the repetition along one axis
 DROPPED = 1.25  # the same where a constraint drops an axis of the batch
+LITTLE = 1.05  # the same: below, there is no note of it
 WIDE = 0.5  # of a device's matmul FLOPs that are of a wider type than the weights'
 LARGE = 2**20  # bytes of a constant that an argument should be
 SMALLEST = 2**16  # bytes over all devices of a gathered value
@@ -69,7 +77,11 @@ def judged(
         *_carried_otherwise(module, mesh, file),
         *_resharded(module.entry, mesh, donated),
     )
-    return Judged(lost_batch=lost, accidents=accidents)
+    return Judged(lost_batch=lost, accidents=accidents, **_again(sums))
+
+
+def _again(sums: Sums) -> dict[str, float]:
+    return {"mapped_flops": sums[MAPPED], "recomputed_flops": sums[RECOMPUTED]}
 
 
 def _kept(mesh: Mesh, without: Collection[str]) -> list[tuple[str, int]]:
@@ -93,7 +105,7 @@ def _repeated(
         }
         source, dropped_at = max(lines, key=lambda line: lines[line], default=("", ""))
         least = DROPPED if dropped_at and axis in of_batch else REPEATED
-        if not repeated or own < least * (own - repeated + repeated / size):
+        if not repeated or own < LITTLE * (own - repeated + repeated / size):
             continue
         yield Accident(
             kind="repeated_work",
@@ -101,6 +113,8 @@ def _repeated(
             source=source,
             dropped_at=dropped_at,
             share=repeated / own,
+            is_minor=own < least * (own - repeated + repeated / size),
+            in_map=sums[MAPPED, axis] > repeated / 2,
             work=own / (own - repeated + repeated / size),
         )
 

@@ -12,6 +12,8 @@ _ROUNDS = 3  # in which what a loop carries is settled
 class Flow(Generic[T]):
     """A property of each array; subclasses have the rule of an operation. A tuple has a list."""
 
+    rounds = _ROUNDS
+
     def __init__(self, module: Module) -> None:
         self.module = module
 
@@ -60,7 +62,7 @@ class Flow(Generic[T]):
             case "while":
                 return self.loop(each, of, operands[0])
             case "call" | "conditional":
-                if called := self._called(each, operands):
+                if called := self.called(each, operands):
                     return called
                 operands = []
         firsts = [parts[0] for parts in operands if parts]
@@ -74,7 +76,7 @@ class Flow(Generic[T]):
         body = self.module.callee(each, "body")
         if body is None:
             return carried
-        for _ in range(_ROUNDS):
+        for _ in range(self.rounds):
             returned = self.computation(body, [carried])
             after = [self.union(a, b) for a, b in zip(carried, returned, strict=True)]
             if after == carried:
@@ -82,7 +84,7 @@ class Flow(Generic[T]):
             carried = after
         return carried
 
-    def _called(self, each: Instruction, operands: Sequence[list[T]]) -> list[T]:
+    def called(self, each: Instruction, operands: Sequence[list[T]]) -> list[T]:
         """The result of what is called; of branches, which take an operand each, of all."""
         names = [name for name in each.called() if name in self.module.by_name]
         given = [list(operands)] if each.opcode == "call" else [[one] for one in operands[1:]]

@@ -9,75 +9,27 @@ from itertools import combinations
 from types import MappingProxyType
 
 from spmd_core.program.hlo.lines import File, line_of
-from spmd_core.program.hlo.module import Computation, HloError, Instruction, Module, Shape
-from spmd_core.program.hlo.replica_groups import axes_of, parse_groups
+from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
 from spmd_core.program.hlo.trip_counts import trip_count
-from spmd_core.program.ir.flow import Flow
 from spmd_core.program.ir.needed import summed_dims
+from spmd_core.program.ir.rings import PRODUCTS, Rings
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
+from spmd_core.program.ir.varying import Axes, Varying
 
 EVEN, OWN, LOST = "even", "own", "lost"  # FLOPs over all devices, of one, and with a batch lost
+# FLOPs over all devices that a shard_map has each device of an axis repeat, or a checkpoint compute again
+MAPPED, RECOMPUTED = "mapped", "recomputed"
 Sums = Counter[object]
-Axes = frozenset[str]
-PRODUCTS = ("dot", "convolution")
 _NEAR = 64  # values that are looked at for the constraint that drops an axis
 _SAME = 0.01  # of FLOPs, by which counts of one product may differ
-_ALIKE = ("all-gather", "all-reduce")  # whose results are alike along the axes of their groups
-
-
-class Varying(Flow[Axes]):
-    """The manual axes along which the values inside a shard_map differ from device to device."""
-
-    def __init__(self, module: Module, mesh: Mesh) -> None:
-        super().__init__(module)
-        self.mesh = mesh
-        self.known: dict[str, Axes] = {}
-
-    def of_array(
-        self,
-        each: Instruction,
-        of: Computation,
-        operands: Sequence[Axes],
-        shapes: Sequence[Shape],
-    ) -> Axes:
-        """The union over the operands, but for what collectives make alike."""
-        if each.opcode == "partition-id":
-            return frozenset(name for name, _ in self.mesh)
-        if each.attributes.get("custom_call_target") == '"SPMDFullToShardShape"':
-            return Axes(axes_at(of.by_name[each.operands[0]], of, self.mesh))
-        axes = Axes().union(*operands)
-        return axes - self._alike(each) if each.opcode in _ALIKE else axes
-
-    def of_arrays(
-        self, each: Instruction, operands: Sequence[Axes], shapes: Sequence[Shape]
-    ) -> list[Axes]:
-        """The same for each of several results."""
-        axes = Axes().union(*operands)
-        return [axes - self._alike(each) if each.opcode in _ALIKE else axes] * len(each.arrays)
-
-    def union(self, one: Axes, other: Axes) -> Axes:
-        """Along the axes of either."""
-        return one | other
-
-    def judge(self, each: Instruction, of: Computation, known: dict[str, list[Axes]]) -> None:
-        """Keep it; a loop's body is entered several times, with more each time."""
-        if each.shape.element != "tuple":
-            self.known[each.name] = known[each.name][0]
-
-    def _alike(self, each: Instruction) -> Axes:
-        try:
-            text = each.attributes.get("replica_groups", "{}")
-            groups = parse_groups(text, math.prod(size for _, size in self.mesh))
-            return frozenset(axes_of(groups, self.mesh))
-        except HloError:
-            return Axes()
+_REMATTED = "rematted_computation"  # as jax.checkpoint names what it computes again
 
 
 class Products:
     """Sums FLOPs by computation: EVEN, OWN and LOST; (axis,) is a device's that its neighbors along
-    the axis compute as well, (axis, line, constraint) those of a source line whose operands lose
-    the axis by a constraint, an element type those whose wider operand is of it, and a `_key` those
+    the axis compute as well, (MAPPED, axis) those of them in a shard_map, (axis, line, constraint)
+    those of a source line whose operands lose the axis by a constraint, an element type those whose wider operand is of it, and a `_key` those
     of a product. `more` are how many times the predicted FLOPs the partitioner gave a device.
     """
 
@@ -92,8 +44,7 @@ class Products:
         self.module, self.mesh, self.lost, self.file, self.more = module, mesh, lost, file, more
         self.known: dict[str, Sums] = {}
         varying = Varying(module, mesh)
-        varying.computation(module.entry, [[Axes()] for _ in module.entry.parameters])
-        self._varying = varying.known
+        self._varying, self._alike = varying.known, Rings(module, mesh, varying).alike
 
     def computation(self, of: Computation) -> Sums:
         """The sums of a computation and of what it calls, loops as often as they run."""
@@ -127,15 +78,22 @@ class Products:
             # repeat
             axes = {axis for axis, _ in self.mesh}
         manual = set(result.manual) if result else set[str]()
-        own = _flops(each, operands) / self._parts(axes := self._as_partitioned(each, of, axes))
-        axes |= manual & Axes().union(*(self._varying.get(o.name, Axes()) for o in operands))
+        full = (flops := _flops(each, operands)) * self._parts(manual)
+        own = flops / self._parts(axes := self._as_partitioned(each, of, axes))
+        apart = Axes().union(*(self._varying.get(o.name, Axes()) for o in operands))
+        axes |= manual & (apart - self._alike.get(each.name, Axes()))
         sums = Sums({EVEN: own * self._parts(axes), OWN: own, _key(each): own})
+        if _REMATTED in (each.op_name or ""):
+            sums[RECOMPUTED] = full  # type: ignore[assignment]
+        elif manual - axes:
+            sums[MAPPED] = full * (1 - 1 / self._parts(manual - axes))  # type: ignore[assignment]
         if each.name in self.lost:
             sums[LOST] = sums[EVEN]
         sums[max((operand.shape.element for operand in operands), key=_bits)] += own  # type: ignore[assignment]
         line = line_of(each, self.file)
         for axis, size in self.mesh:
             if size > 1 and axis not in axes:
+                sums[MAPPED, axis] += own * (axis in manual)  # type: ignore[assignment]
                 sums[axis,] = sums[axis, line, self._dropped(each, of, axis)] = own  # type: ignore[assignment]
         return sums
 

@@ -655,7 +655,9 @@ def _is_note(each: StepFinding, wrong: Wrong) -> bool:
     time nor peak, or it takes little of the step.
     """
     fixes = wrong.fixes
-    return fixes.is_spent(each) or fixes.is_idle(each) or bool(_slight(each, wrong.compiled))
+    is_little = each.is_note and not fixes.is_faster(each)
+    is_useless = fixes.is_spent(each) or fixes.is_idle(each)
+    return is_little or is_useless or bool(_slight(each, wrong.compiled))
 
 
 def _limit(wrong: Wrong) -> str:

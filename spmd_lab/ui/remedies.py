@@ -136,9 +136,13 @@ def offered(result: Result, names: Sequence[str] | None = None) -> list[str]:
 
 def offer(result: Result, tab: str, is_first: bool = False) -> bool:
     """Draws a button under the verdict, which has changes tried and opens the tab that shows them, if
-    they are in one; False where they were tried, or nothing communicates.
+    they are in one; False where they were tried, nothing communicates, or the open tab has the button.
     """
-    if is_begun(result) or not offered(result):
+    is_open = bool(tab) and tab in (
+        st.session_state.get(choices.TAB),
+        st.query_params.get(choices.TAB),
+    )
+    if is_begun(result) or is_open or not offered(result):
         return False
     if st.button(
         "Try changes",

@@ -36,7 +36,7 @@ _CSS = """<style>
 [data-testid="stHorizontalBlock"]:has(> [data-testid="stElementContainer"] .stMarkdownBadge) {{ column-gap: 0.5rem; }}
 div.figure {{ display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 0.6rem; }}
 .figure small {{ display: inline-block; line-height: 1.4; font-size: 1rem; font-weight: 400; color: var(--quiet); }}
-.stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; padding: 0; font-weight: 600; }}  /* a row's name after its marker */
+.stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ background: none !important; padding: 0 !important; margin: 0 !important; font-weight: 600; }}  /* a row's name after its marker */
 :is(h1, h2, h3):has(.stMarkdownColoredBackground) {{ font-weight: 500; }}
 :is(h1, h2, h3, strong) .stMarkdownColoredBackground:has(> .stMarkdownColoredText) {{ font-weight: 700; }}
 [class*="st-key-shrinks-"] {{ position: relative; }}

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import streamlit as st
 
-from spmd_core.base import Inexpressible, numbered
-from spmd_core.experiment import Experiment
+from spmd_core.base import Inexpressible, bytes_text, numbered
+from spmd_core.experiment import Experiment, dtype_of, layout_of
 from spmd_core.recipes import checked, differences_of
 from spmd_core.results import Result, StrategyResult
 from spmd_core.script import program
@@ -127,12 +127,26 @@ def _remarks(outcome: StrategyResult) -> Iterator[str]:
 
 
 def _meanings(experiment: Experiment) -> None:
+    """Draws what each strategy does, and of arrays what it holds on each device."""
     for name in experiment.strategies:
         strategy = STRATEGIES[name]
+        held = _held_words(experiment, strategy.is_single_device)
         st.markdown(
-            f"**{colors.marked(experiment, [name], title(name))}**: {plain(strategy.meaning)}.",
+            f"**{colors.marked(experiment, [name], title(name))}**{held and f': {plain(held)}'}",
             help=f"Beware: {plain(strategy.caution)}." if strategy.caution else None,
         )
+        st.caption(plain(f"{strategy.meaning}."))
+
+
+def _held_words(experiment: Experiment, is_single: bool) -> str:
+    """Returns the bytes of operands and results that a strategy holds on each device."""
+    arrays = [each.name for each in (*experiment.what.operands, *experiment.what.results)]
+    layouts = {name: (layout_of(experiment, name), dtype_of(experiment, name)) for name in arrays}
+    if is_single:
+        whole = sum(held.array_bytes(dtype) for held, dtype in layouts.values())
+        return f"{bytes_text(whole)} on one device"
+    each = sum(held.shard_bytes(dtype) for held, dtype in layouts.values())
+    return f"{bytes_text(each)} on each of {numbered(experiment.device_count, 'device')}"
 
 
 def at_work(experiment: Experiment) -> None:
@@ -162,7 +176,7 @@ def before(experiment: Experiment, can_run: bool = True) -> None:
         study.before(experiment, is_stored)
         return
     if not is_stored:
-        study.nothing_yet("time these strategies side by side")
+        study.nothing_yet(f"time {study.cost_words(experiment)}")
     picture = beside = card = st.container(border=True, key="answer")
     if together.is_narrow(together.drawn(experiment)):
         picture, beside = card.container(key="picture-and-numbers").columns(2, gap="medium")

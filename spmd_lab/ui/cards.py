@@ -15,6 +15,7 @@ from spmd_core.base import (
     UnreadableRun,
     number_text,
     numbered,
+    seconds_text,
 )
 from spmd_core.experiment import Experiment, link
 from spmd_core.history import shape_words
@@ -288,6 +289,8 @@ def tag_badges(tags: Iterable[str]) -> str:
 
 _MOST_APART = 2  # differences of runs that are called alike
 _NOT_REAL = ": times of simulated devices"
+_ROUGH_S = 5.0  # seconds of an estimate
+_LAST = 20  # runs among which one of the same target is looked for
 
 
 def headline(answer: str, evidence: str = "", words: str = "", about: str = "") -> DeltaGenerator:
@@ -307,6 +310,23 @@ def how_sure(row: DeltaGenerator, of: str = "") -> DeltaGenerator:
     an answer that a screen draws beside another.
     """
     return row.popover("How sure?", type="tertiary", key=f"how-sure{of and f'-{of}'}")
+
+
+def usually_takes_s(experiment: Experiment, size: Callable[[Experiment], float]) -> float | None:
+    """Returns the seconds that a run takes by the last one of its workload and target, in proportion
+    to the size of both; None where there is none.
+    """
+    last = lab().history(
+        workload=experiment.workload, state="succeeded", source="here", limit=_LAST
+    )
+    alike = (each.experiment for each in last if each.experiment.target == experiment.target)
+    before, took_s = next(alike, None), lab().last_took_s(experiment)
+    return took_s * size(experiment) / size(before) if before and took_s is not None else None
+
+
+def roughly(seconds: float) -> str:
+    """Returns seconds as `about 15 s`."""
+    return f"about {seconds_text(_ROUGH_S * max(1, round(seconds / _ROUGH_S)))}"
 
 
 def computed_words(experiment: Experiment) -> str:

@@ -172,9 +172,9 @@ def _points(points: Sequence[Point]) -> None:
     shown = [point for point in points if point.axes == axes]
     st.markdown(f"**{plain(f'{kind} over {axes_words(axes)}')}**")
     st.vega_lite_chart(
-        bandwidth.sweep_chart(shown, (), bandwidth.BUS, is_complete=False),
+        bandwidth.sweep_chart(shown, (), bandwidth.TIME, is_complete=False),
         key="live-points",
-        alt=bandwidth.sweep_alt(shown, bandwidth.BUS),
+        alt=bandwidth.sweep_alt(shown, bandwidth.TIME),
         width="stretch",
     )
 

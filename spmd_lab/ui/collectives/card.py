@@ -13,6 +13,7 @@ from spmd_core.base import (
     RequestError,
     between,
     bytes_text,
+    capital,
     mesh_text,
     numbered,
     seconds_text,
@@ -142,6 +143,8 @@ def draw_plan(experiment: Experiment) -> None:
         left, right = st.columns([3, 2], vertical_alignment="center")
         with left:
             cards.headline(plain(moved.plan_words(experiment)), "Simulated")
+            if seconds := cards.usually_takes_s(experiment, moved.points_of):
+                st.caption(plain(f"{capital(cards.roughly(seconds))}, as the last such run took."))
             with st.container(horizontal=True, gap="small"):
                 _offer_one(experiment)
                 offers(experiment, "", None, is_next=False)

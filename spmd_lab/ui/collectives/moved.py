@@ -45,7 +45,7 @@ def plan_words(experiment: Experiment) -> str:
     sizes = (
         f"{count_text(points_of(experiment))} points from {bytes_text(low)} to {bytes_text(high)}"
     )
-    return f"Measure times {sizes} on {experiment.target}."
+    return f"To measure on {experiment.target}: {sizes}."
 
 
 MOST_DEVICES = 8  # in a picture; of more, as few as show the pattern

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from spmd_core.answers import strategies_table, strategy_rows
-from spmd_core.base import capital, numbered, seconds_text
+from spmd_core.base import capital, numbered
 from spmd_core.experiment import Experiment, Variant
 from spmd_core.facts import MOST_PROCESSES
 from spmd_core.plan import Plan
@@ -18,15 +18,11 @@ from spmd_core.words import runs as words
 from spmd_lab.ui import cards, choices, run_tables, state
 from spmd_lab.ui.charts import colors, glimpse
 from spmd_lab.ui.compare import view as views
-from spmd_lab.ui.lab import find, lab
+from spmd_lab.ui.lab import find
 from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.shell import draw_table
 
 _ROW = ".st-key-rows tr:nth-child({}) td:first-child p"  # of the table of rows
-_ROUGH_S, _LAST = (
-    5.0,
-    20,
-)  # seconds of an estimate; runs among which one of the same target is looked for
 BEST = "best"  # of the choices of a strategy: each variant by its fastest
 
 
@@ -48,26 +44,17 @@ def cost_words(experiment: Experiment) -> str:
     """Returns how many programs a run times side by side, and about how long that takes by the last
     run of the same workload and target, where there is one.
     """
-    count = len(experiment.rows_once)
-    last = lab().history(
-        workload=experiment.workload, state="succeeded", source="here", limit=_LAST
-    )
-    alike = (each.experiment for each in last if each.experiment.target == experiment.target)
-    before = next(alike, None)
-    took_s = lab().last_took_s(experiment) if before else None
-    words = f"{numbered(count, 'program')} side by side"
-    if before is None or took_s is None or experiment.place.is_absent:
+    words = f"{numbered(len(experiment.rows_once), 'program')} side by side"
+    least_s = cards.usually_takes_s(experiment, lambda each: len(each.rows_once) * each.processes)
+    if least_s is None or experiment.place.is_absent:
         return words
-    least_s = took_s * count * experiment.processes / (len(before.rows_once) * before.processes)
-    words = f"{words}: about {_rough(least_s)}"
+    words = f"{words}: {cards.roughly(least_s)}"
     if not experiment.takes_more:
         return words
     most_s = least_s * MOST_PROCESSES / experiment.processes
-    return f"{words}, up to {_rough(most_s)} while a verdict stays open"
-
-
-def _rough(seconds: float) -> str:
-    return seconds_text(_ROUGH_S * max(1, round(seconds / _ROUGH_S)))
+    return (
+        f"{words}, up to {cards.roughly(most_s).removeprefix('about ')} while a verdict stays open"
+    )
 
 
 def nothing_yet(does: str) -> None:

@@ -23,7 +23,7 @@ def progress(
         done = _COMPILED.index(status.phase) + 1 if status.phase in _COMPILED else 0
         return done / (len(_COMPILED) + 1), "compiling: nothing runs", before
     if not status.of and status.process == 1:
-        return 0.0, "not measuring yet", before
+        return 0.0, f"not {'compiling' if is_compiled else 'measuring'} yet", before
     if status.experiment.what.is_of_machine or status.phase == "train" or is_compiled:
         part, left = "strategy", ""
         if status.experiment.what.is_of_machine:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import streamlit as st
 
@@ -57,9 +58,9 @@ def ask(screen: str, experiment: Experiment, compile_only: bool = False) -> None
         st.rerun()
 
 
-def begin(label: str, tried: Experiment, key: str) -> None:
+def begin(label: str, tried: Experiment) -> None:
     """Draws the one button of what is next; a press opens its answer, or begins it."""
-    if not st.button(label, type="primary", icon=":material/arrow_forward:", key=key):
+    if not st.button(label, type="primary", icon=":material/arrow_forward:", key="onward"):
         return
     known = [lab().latest(tried) or at_work_on(tried)]
     can_run = may_act() and compiler_refusal(tried.target) is None  # else its screen has the reason
@@ -189,13 +190,17 @@ def watch(run: str) -> None:
         st.rerun()
     with st.container(border=True, key="live"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            doing = colors.sentence(phase_words(status), status.experiment)
+            at_hand = behind(status, lab().active()) if status.state == "queued" else None
+            # which `_behind` names
+            place = replace(status, waiting_for=None) if at_hand else status
+            doing = colors.sentence(phase_words(place), status.experiment)
             st.markdown(f"**{state_words(status.state)}** · {doing}", width="stretch")
             if status.elapsed_s is not None:
                 st.markdown(f"{status.elapsed_s:.0f} s", width="content")
             _cancel_button(run)
         _cancel_refusal(run)
-        _behind(status)
+        if at_hand:
+            _behind(at_hand)
         if not status.experiment.what.is_small_program:
             share, words = _progress(status)
             st.progress(share, text=plain(words))
@@ -305,11 +310,8 @@ def _running_row(status: RunStatus, is_own: bool) -> None:
             st.caption("another viewer's", width="content")
 
 
-def _behind(status: RunStatus) -> None:
-    """Of a run that waits: behind which, since when and how long that may take; and what to do."""
-    at_hand = behind(status, lab().active()) if status.state == "queued" else None
-    if at_hand is None:
-        return
+def _behind(at_hand: RunStatus) -> None:
+    """Draws behind which run one waits, since when and how long that may take; and what to do."""
     with st.container(horizontal=True, vertical_alignment="center"):
         words = behind_words(at_hand, lab().longest_s(at_hand.experiment))
         st.caption(plain(words), width="stretch")

@@ -143,8 +143,8 @@ def _held_words(experiment: Experiment, is_single: bool) -> str:
     arrays = [each.name for each in (*experiment.what.operands, *experiment.what.results)]
     layouts = {name: (layout_of(experiment, name), dtype_of(experiment, name)) for name in arrays}
     if is_single:
-        whole = sum(held.array_bytes(dtype) for held, dtype in layouts.values())
-        return f"{bytes_text(whole)} on one device"
+        unsharded = sum(held.array_bytes(dtype) for held, dtype in layouts.values())
+        return f"{bytes_text(unsharded)} on one device"
     each = sum(held.shard_bytes(dtype) for held, dtype in layouts.values())
     return f"{bytes_text(each)} on each of {numbered(experiment.device_count, 'device')}"
 

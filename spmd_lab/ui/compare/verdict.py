@@ -196,7 +196,7 @@ def onward(result: Result) -> None:
     else:
         label, tried = f"Measure in {SURE_PROCESSES} processes", confirmation(result)
     if tried is not None:
-        live.begin(label, tried, "onward")
+        live.begin(label, tried)
 
 
 def on_tpus(experiment: Experiment) -> Experiment | None:

@@ -122,9 +122,7 @@ def _onward(compared: Compared, ordered: Sequence[Subject], is_other_work: bool)
     settling = timed_together(*results) if is_open and len(results) == FEWEST else None
     if settling:
         again = f"Measure again in {SURE_PROCESSES} processes"
-        live.begin(
-            "Time both in the same rounds" if settling.variants else again, settling, "settle"
-        )
+        live.begin("Time both in the same rounds" if settling.variants else again, settling)
         return
     is_judged = any(each.verdict for each in compared.answers)
     if not is_other_work and is_judged and results:

@@ -19,6 +19,7 @@ from spmd_lab.ui.programs import (
     done,
     door,
     fields,
+    fix,
     gate,
     result,
     typed,
@@ -63,9 +64,8 @@ done.follow_link(program)
 wrong = result.judged(experiment, run, before)
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     st.title(shell.QUESTIONS["programs"], width="stretch", anchor=False)
-    is_example = door.is_example(program)
-    has_fix = wrong.fixes.offered is not None
-    kind: Literal["primary", "secondary"] = "primary" if is_example and not has_fix else "secondary"
+    is_done = door.is_example(program) and wrong.compiled is not None and not wrong.fixes.listed
+    kind: Literal["primary", "secondary"] = "primary" if is_done else "secondary"
     with st.popover("Open your step", icon=":material/upload_file:", type=kind):
         door.drop()
         door.held(program.described.program)
@@ -89,6 +89,10 @@ elif refusal or misfit:
 status = better.follow(experiment, run, at_work)
 result.card(wrong, experiment, can_run)
 details = result.answer(status, wrong) if status else None
+is_searchable = not refusal and not misfit
+is_searched = is_searchable and better.is_begun(experiment) and not better.is_chosen(experiment)
+if is_searched:
+    result.searched(wrong, experiment)
 changes = st.container()
 if is_changed:
     with changes:
@@ -98,11 +102,13 @@ if details:
     details()
 constrain.draw(program)
 arrays.tables(wrong.program)
-if not refusal and not misfit:
-    better.draw(experiment, result.own(wrong, experiment))
+if is_searchable:
+    if not is_searched:
+        result.searched(wrong, experiment)
     gate.draw(experiment, result.of_file(before), [*wrong.fixes.listed])
 links.write_query("programs", experiment, run)
 links.share_box(share, "programs", experiment, run)
 if is_changed:  # last: the rest does not wait for its seconds
     with changes:
-        what_if.so_far("programs", before, experiment, wrong.told)
+        made = fix.made_of(before, experiment)
+        what_if.so_far("programs", before, experiment, made, wrong.titles)

@@ -27,6 +27,7 @@ from spmd_core.advice.limits import (
     limit_of,
     replicated_words,
     unchecked_words,
+    without_idle,
 )
 from spmd_core.advice.nearest import (
     arguments,
@@ -128,4 +129,5 @@ __all__ = [
     "what_if_words",
     "what_words",
     "with_sentence",
+    "without_idle",
 ]

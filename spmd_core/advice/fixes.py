@@ -290,13 +290,15 @@ def specs_words(experiment: Experiment) -> str:
         for name, spec in program.specs
         if not name.startswith(VALUE)
     ]
-    lines = [f"specs = {{\n{chr(10).join(specs)}\n}}"] if specs else []
-    lines += [
-        f"# {line}: x = jax.lax.with_sharding_constraint(x, {spec_code(spec)})"
+    parts = [f"specs = {{\n{chr(10).join(specs)}\n}}"] if specs else []
+    parts += [
+        f"# {line}, its last value\nx = jax.lax.with_sharding_constraint(x, {spec_code(spec)})"
         for line, spec in program.constraints
     ]
-    used = "from jax.sharding import PartitionSpec as P\n"
-    return "\n".join((used, *lines)) if lines else ""
+    used = (
+        "import jax\n" * bool(program.constraints) + "from jax.sharding import PartitionSpec as P"
+    )
+    return "\n\n".join((used, *parts)) if parts else ""
 
 
 def expected_words(experiment: Experiment) -> str:

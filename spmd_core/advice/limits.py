@@ -1,9 +1,10 @@
 """What limits a program in which nothing is wrong."""
 
+from contextlib import suppress
 from math import prod
 from typing import get_args
 
-from spmd_core.base import agreed, bytes_text, capital, numbered
+from spmd_core.base import RequestError, agreed, bytes_text, capital, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Accident
 from spmd_core.machine import get_topology
@@ -87,3 +88,21 @@ def idle_words(experiment: Experiment) -> str:
     of = "chips" if topology.chip.devices_per_chip == 1 else "devices"
     used = numbered(experiment.device_count, "device")
     return f"{idle} of {topology.devices} {of} are idle: the mesh has {used}." * (idle > 0)
+
+
+def without_idle(experiment: Experiment) -> Experiment | None:
+    """Returns a program on a mesh that uses what an absent target has idle: an axis of its batch is
+    longer, else the longest that may be; None where no mesh uses all.
+    """
+    program = experiment.exported
+    if program is None or not idle_words(experiment):
+        return None
+    factor, rest = divmod(get_topology(experiment.target).devices, experiment.device_count)
+    sizes = {axis: size for axis, size in program.mesh if axis not in program.described.manual_axes}
+    batch = {axis for each in program.arguments() if each.leaf.path in program.described.batch
+             for axes in each.divided or () for axis in axes}  # fmt: skip
+    for axis in sorted(sizes, key=lambda each: (each not in batch, -sizes[each])) * (not rest):
+        longer = dict(program.mesh) | {axis: factor * sizes[axis]}
+        with suppress(RequestError):
+            return experiment.vary(mesh=longer)
+    return None

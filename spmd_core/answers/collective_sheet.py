@@ -24,7 +24,6 @@ _CODE_CHARACTERS = 72  # of a line of a program in a table
 _WHY = "Why, and where"
 _MOST_PLACES = 3  # of a step with many layers every matmul is one
 _WIDE: tuple[Place, ...] = ("screen", "document")  # of columns that a terminal leaves out
-_HIDDEN = 0.005  # a smaller share of a collective's time that is exposed is noise of the schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +117,7 @@ COLLECTIVES = Sheet[CommunicationRow](
         ),
         size("In total", lambda each: each.row and each.row.bytes_total, *_WIDE),
         seconds("Time", _seconds(lambda row: row.seconds), *_WIDE),
-        seconds(
-            "Exposed",
-            _seconds(lambda row: row.exposed_s * (row.exposed_s > _HIDDEN * row.seconds)),
-            *_WIDE,
-        ),
+        seconds("Exposed", _seconds(lambda row: row.exposed_s), *_WIDE),
         text("Set by", _set_by, "terminal", "document"),
         text(  # one for all: a screen beside its fields has no room for more
             _WHY,

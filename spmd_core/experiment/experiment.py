@@ -347,12 +347,25 @@ class Experiment(Frozen):
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def is_alike(self, other: "Experiment") -> bool:
-        """Returns True if this is another or differs from it in the order of specs alone, which changes
-        no array's.
+        """Returns True if this is another or differs from it in specs alone that change no array's: in
+        their order, or in those that a program's file has anyway.
         """
         if self == other:
             return True
-        return self.id == other.id and self._exported_specs == other._exported_specs
+        one, another = (each.to_json() | {"specs": None} for each in (self, other))
+        if one != another or (mine := self.exported) is None or (its := other.exported) is None:
+            return False
+        has_same = dict(mine.constraints) == dict(its.constraints)
+        return has_same and self._exported_specs == other._exported_specs
+
+    def without_own_specs(self) -> "Experiment":
+        """Returns an exported program without the specs that its file has anyway."""
+        left = self
+        for name, _ in self.specs:
+            kept = {of: each for of, each in left.to_json()["specs"].items() if of != name}
+            if (less := left.vary(specs=kept)).is_alike(self):
+                left = less
+        return left
 
     def vary(self, **changes: Any) -> "Experiment":
         """A copy with fields of the JSON form replaced, validated anew; RequestError where the

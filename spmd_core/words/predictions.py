@@ -7,6 +7,7 @@ from spmd_core.base import (
     between,
     bytes_text,
     capital,
+    even_seconds,
     number_text,
     numbered,
     scaled_text,
@@ -356,12 +357,12 @@ def bounds_words(prediction: Prediction) -> str:
     scheduled; "" where the bounds are not known."""
     if prediction.bounds_s is None:
         return ""
-    scheduled = seconds_text(sum(prediction.shares_s.values()))
+    scheduled = even_seconds(sum(prediction.shares_s.values()))
     how = "as scheduled" if prediction.compiled else "as estimated"
     return (
         f"{scheduled} {how}; "
-        f"{seconds_text(prediction.bounds_s.overlapped)} if all communication ran beside other work, "
-        f"{seconds_text(prediction.bounds_s.sequential)} if none did."
+        f"{even_seconds(prediction.bounds_s.overlapped)} if all communication ran beside other work, "
+        f"{even_seconds(prediction.bounds_s.sequential)} if none did."
     )
 
 

@@ -60,6 +60,7 @@ _WAITS = {
 }
 # seconds after which a start is slow, and how many characters of what its process wrote are shown
 SLOW_START_S, MOST_WRITTEN = 10.0, 160
+_LOG_LINE = re.compile(r"\w\.(cc|h|py):\d+")  # of a library for its own authors
 MOST_DIFFERING = 16  # elements of two strategies' results that are listed
 _PERCENT = re.compile(r"(\d+)%")
 
@@ -169,7 +170,8 @@ def _doing(status: RunStatus) -> str:
 
 def _starting_words(status: RunStatus) -> str:
     """What a worker that takes long to start wrote last; empty where it wrote nothing."""
-    lines = (status.stderr_tail or "").strip().splitlines()
+    written = (status.stderr_tail or "").strip().splitlines()
+    lines = [line for line in written if not _LOG_LINE.search(line)]
     is_slow = (status.elapsed_s or 0.0) > SLOW_START_S
     if status.state != "starting" or not lines or not is_slow:
         return ""

@@ -22,8 +22,10 @@ from spmd_core.surveys.search import (
     beats,
     best_words,
     dropped_words,
+    gain_words,
     held_words,
     is_ahead,
+    is_close,
     time_parts,
 )
 from spmd_core.surveys.search.candidates import lead_name
@@ -214,7 +216,7 @@ def test_chips_that_a_mesh_leaves_idle_are_named(found, mesh, words):
     ("now_s", "begins", "gains"),
     [
         (0.6, "1 → 0.6 s with ", True),  # the ranges are apart
-        (0.9, "Perhaps 1 → 0.9 s with ", True),
+        (0.9, "Too close to tell: {0} within their ranges, as it is among them. The first ", True),
         (0.99, "None is faster than as it is, 1.00 s", False),
         (1.2, "None is faster than as it is, 1.00 s", False),
     ],
@@ -238,8 +240,12 @@ def test_the_best_of_a_program_s_search_leads_with_what_it_gains(
     own = Own("as it is", other, 1.0, (0.9, 1.1), 2**30)
     words = best_words(answer, answer.winner, own)
     also = {0: "", 1: "; 1 other is about as good", 2: "; 2 others are about as good"}
-    assert words.startswith(begins) and words.endswith(f"{also[len(answer.rivals)]}.")
+    number = len(answer.rivals)
+    assert words.startswith(begins.format(number + 2)), "with the best, and with what is as it is"
+    assert words.endswith(f"{also[number]}.") or is_close(own, answer.winner)
     assert is_ahead(own, answer.winner) is gains
+    offered = gain_words(answer, answer.winner, own, is_offer=True)
+    assert not gains or offered.startswith(f"1 → {now_s} s")
     mine = replace(own, experiment=answer.winner.experiment)
     assert not is_ahead(mine, answer.winner), "it is the program as it is"
     assert dropped_words(mine, answer.winner) == ""
@@ -267,3 +273,17 @@ def test_the_order_in_which_specs_were_given_makes_no_other_program(found):
     every = f"{one.rpartition('/')[0]}/*"
     first, second = {every: [], one: [["fsdp"]]}, {one: [["fsdp"]], every: []}
     assert not base.vary(specs=first).is_alike(base.vary(specs=second)), "the first counts"
+
+
+@pytest.mark.parametrize("others", [(), ("embed",), ("embed", "up")])
+@pytest.mark.parametrize("named", [0, 1, 3])
+def test_specs_that_the_file_has_anyway_make_no_other_program(found, named, others):
+    base = next(each.experiment for each in found if each.point.kind == AS_EXPORTED)
+    program = base.exported
+    leaves = [leaf for leaf in program.described.arguments if any(program.spec(leaf))]
+    own = {leaf.path: [list(axes) for axes in program.spec(leaf)] for leaf in leaves[:named]}
+    changed = {leaf.path: [[]] * len(leaf.sizes) for leaf in leaves[named : named + len(others)]}
+    now, least = base.vary(specs=own | changed), base.vary(specs=changed)
+    assert now.is_alike(least) and least.is_alike(now)
+    assert now.without_own_specs() == least
+    assert now.is_alike(base) is (not others)

@@ -72,20 +72,55 @@ def is_sure(own: Own, winner: Candidate) -> bool:
     return bool(own.span and winner.span and winner.span[1] < own.span[0])
 
 
-def gain_words(answer: Answer, winner: Candidate, own: Own) -> str:
+def is_used(own: Own, winner: Candidate) -> bool:
+    """Returns True if a program has the mesh and specs of the best."""
+    return own.experiment.is_alike(winner.experiment)
+
+
+def is_close(own: Own, winner: Candidate) -> bool:
+    """Returns True if the best takes less time by estimates whose ranges overlap."""
+    has_ranges = own.span is not None and winner.span is not None
+    return has_ranges and is_ahead(own, winner) and not is_sure(own, winner)
+
+
+def gain_words(answer: Answer, winner: Candidate, own: Own, is_offer: bool = False) -> str:
     """Returns what the best of a program's search gains, then its mesh and specs and how many others
-    are about as good, in a sentence; "" where a time is not known.
+    are about as good, in a sentence; "" where a time is not known. `is_offer`: beside a button that
+    names mesh and specs, and with the memory that the best takes.
     """
-    if not (change := time_change(own, winner)) or own.seconds is None:
+    if not time_change(own, winner) or own.seconds is None:
         return ""
+    change = changes_words(own, winner) if is_offer else time_change(own, winner)
     others = numbered(len(answer.rivals), "other")
     are = "is" if len(answer.rivals) == 1 else "are"
     also = f"; {others} {are} about as good" * bool(answer.rivals)
     so_far = "" if answer.complete else " so far"
+    if is_used(own, winner) and own.called != AS_EXPORTED:
+        return f"The fastest found{so_far} is in use: {even_seconds(own.seconds)}{also}."
     if not is_ahead(own, winner):
         return f"None is faster{so_far} than {own.called}, {even_seconds(own.seconds)}{also}."
+    named = choice_words(own, winner)
+    if is_close(own, winner):
+        is_among = any(each.experiment.is_alike(own.experiment) for each in answer.rivals)
+        number = 1 + len(answer.rivals) + (not is_among)
+        close = f"Too close to tell{so_far}: {number} within their ranges, {own.called} among them."
+        return f"{change}. {close}" if is_offer else f"{close} The first is {named}."
     may = change if is_sure(own, winner) else f"Perhaps {change}"
-    return f"{may}{so_far} with {lead_name(winner)}{also}."
+    return f"{may}{so_far}{'' if is_offer else f' with {named}'}{also}."
+
+
+def choice_words(own: Own | None, winner: Candidate) -> str:
+    """Returns the mesh and specs of the best; its specs alone where it keeps the mesh."""
+    mesh, _, specs = lead_name(winner).partition(", ")
+    is_kept = own is not None and dict(own.experiment.mesh) == dict(winner.experiment.mesh)
+    chosen = specs if is_kept and specs else f"{mesh}, {specs}"
+    return chosen.removesuffix(f", {AS_EXPORTED}").replace(" · ", ", ")
+
+
+def changes_words(own: Own, winner: Candidate) -> str:
+    """Returns the time and the peak of a device before and with the best."""
+    held = memory_change(own, winner)
+    return ", ".join(filter(None, (time_change(own, winner), held * ("→" in held))))
 
 
 def dropped_words(own: Own, winner: Candidate) -> str:

@@ -82,6 +82,8 @@ def take(
     needs what is not allowed; nothing is held then. StorageError where the folder cannot hold it.
     One that another viewer handed in keeps the name that it has.
     """
+    if not data:
+        raise refuse("this file", "is empty", HOW)
     if len(data) > MOST_BYTES:
         raise refuse(
             f"a program of {len(data)} bytes",
@@ -159,6 +161,12 @@ def held() -> tuple[Listed, ...]:
     listed = [(_changed_ns(_path(each, "json")), _listed(each)) for each in files]
     listed.sort(key=lambda each: each[0], reverse=True)
     return tuple(each for _, each in listed if each)
+
+
+def taken_at(program: str) -> float | None:
+    """Returns when a program was taken last, in seconds of the clock; None where it is not held."""
+    changed_ns = _changed_ns(_path(program, "json"))
+    return changed_ns / 1e9 if changed_ns else None
 
 
 def delete(program: str) -> None:

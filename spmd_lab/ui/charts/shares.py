@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import accumulate, pairwise
+from itertools import accumulate, cycle, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 from zlib import crc32
@@ -143,17 +143,57 @@ def split_bar(
     what is noted of it and, on hover, its seconds; parts too thin for the eye are one, and one of
     exposed communication. The shares add up to 100 %; one that rounds to nothing is not named.
     """
-    total, shades = sum(named.values()) or 1.0, _shades(named)
+    return _split(_drawn(named, notes, _shades(named)), title)
+
+
+def step_bars(
+    rows: Mapping[str, Mapping[str, float]], notes: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Returns HTML of a `split_bar` of each titled row, all of one scale; what communicates is orange,
+    as in a timeline, and called exposed and not hidden.
+    """
+    most, bars = max(sum(row.values()) for row in rows.values()) or 1.0, []
+    for title, named in rows.items():
+        drawn = _drawn(named, notes, _as_timeline(named))
+        plain = (each._replace(name=_not_hidden(each.name)) for each in drawn)
+        empty = round(1000 * (most / (sum(named.values()) or 1.0) - 1))
+        bars.append(_split(plain, title, empty=empty))
+    return "".join(bars)
+
+
+def _as_timeline(named: Mapping[str, float]) -> dict[str, str]:
+    """Part -> its color; exposed communication, the longest first, from that of a timeline on."""
+    exposed = sorted(
+        (name for name in named if name.startswith("exposed")), key=lambda e: -named[e]
+    )
+    tones = (_mixed(colors.KINDS["exposed"], share) for share in cycle(_SHADES))
+    return _shades(named) | dict(zip(exposed, tones, strict=False))
+
+
+def _not_hidden(part: str) -> str:
+    """Returns a part as who does not know the field reads it.
+
+    >>> _not_hidden("exposed over fsdp"), _not_hidden("copies")
+    ('exposed over fsdp, not hidden', 'copies')
+    """
+    return f"{part}, not hidden" if "exposed" in part else part
+
+
+def _drawn(
+    named: Mapping[str, float], notes: Mapping[str, str], shades: Mapping[str, str]
+) -> Iterator["_Part"]:
+    total = sum(named.values()) or 1.0
     thin = Counter(_thin(part) for part, seconds in named.items() if seconds <= _SEEN * total)
     is_merged = {part: named[part] <= _SEEN * total and thin[_thin(part)] > 1 for part in shades}
     seen = sums_by_key((_thin(part) if is_merged[part] else part, named[part]) for part in shades)
     tenths = pairwise([0, *(round(1000 * end / total) for end in accumulate(seen.values()))])
     shares = {part: end - begin for part, (begin, end) in zip(seen, tenths, strict=True)}
-    color = shades | {
+    color = {
+        **shades,
         "other": colors.KINDS["loop"],
         _thin("exposed"): _mixed(colors.KINDS["exposed"], 0.7),
     }
-    drawn = (
+    return (
         _Part(
             part,
             shares[part],
@@ -163,7 +203,6 @@ def split_bar(
         )
         for part, seconds in seen.items()
     )
-    return _split(drawn, title)
 
 
 def token_bar(parts: Mapping[str, float]) -> str:
@@ -218,10 +257,15 @@ class _Part(NamedTuple):
     more: str
 
 
-def _split(parts: Iterable[_Part], title: str, limit: tuple[float, str] | None = None) -> str:
-    """Returns HTML of a bar; `limit`: a share of it, and what ends there."""
+def _split(
+    parts: Iterable[_Part], title: str, limit: tuple[float, str] | None = None, empty: int = 0
+) -> str:
+    """Returns HTML of a bar; `limit`: a share of it, and what ends there; `empty`: thousandths of it
+    that are left free behind it.
+    """
     named = [*parts]
     bar = "".join(f'<i style="flex:{each.share};background:{each.color}"></i>' for each in named)
+    bar += f'<i style="flex:{empty}"></i>' * (empty > 0)
     legend = "".join(
         f'<li title="{each.more}"><i style="background:{each.color}"></i>'
         f"{escape(each.name)} <b>{each.value}</b></li>"

@@ -4,12 +4,13 @@ from contextlib import suppress
 
 import streamlit as st
 
+from spmd_core.advice import program_of, replicated_words
 from spmd_core.base import RequestError
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
 from spmd_core.runs import RunStatus
 from spmd_core.search import ArrayQuestion, Candidate, read_array_question
-from spmd_core.surveys.search import Own, best_words, dropped_words, is_ahead
+from spmd_core.surveys.search import Own, best_words, dropped_words, gain_words, is_ahead
 from spmd_core.trials import Search, searches as running
 from spmd_lab.ui import cards, choices, live, shell, state
 from spmd_lab.ui.lab import lab
@@ -46,6 +47,7 @@ def offer(experiment: Experiment, is_first: bool) -> None:
 
 def _begin(question: ArrayQuestion) -> None:
     state.set_aside("programs", _BEGUN, question.id)
+    state.note_act("programs")  # its panel is near the top from now on
     answer.begin(question, BUDGET_S)
 
 
@@ -125,11 +127,17 @@ def told(experiment: Experiment, mine: Own | None) -> None:
         return
     winner = search.answer.winner
     if _is_at_work(search):
-        words = f"Searching meshes and specs for at most {BUDGET_S:g} s, below."
-    elif winner and not winner.experiment.is_alike(experiment):
-        found = best_words(search.answer, winner, mine)
+        words = "Searching meshes and specs, below."
+    elif winner and winner.experiment.is_alike(experiment):
+        program = program_of(experiment)
+        kept = replicated_words(program, of_some=True) if program else ""
+        words = f"{best_words(search.answer, winner, mine)} {kept}".strip()
+    elif winner:
+        found = (mine and gain_words(search.answer, winner, mine, is_offer=True)) or (
+            best_words(search.answer, winner, mine)
+        )
         dropped = dropped_words(mine, winner) if mine and is_ahead(mine, winner) else ""
-        words = f"Searched meshes and specs, below. {found} {dropped}".strip()
+        words = f"Searched: {found} {dropped}".strip()
     else:
         return
     st.caption(plain(words), width="stretch")
@@ -147,15 +155,15 @@ def _costs(experiment: Experiment) -> str:
     )
 
 
-def draw(experiment: Experiment, mine: Own | None) -> None:
+def draw(experiment: Experiment, mine: Own | None, is_offered: bool) -> None:
     """The search of this program on this target: its answer, its progress, or the button. `mine`: what
-    the program takes as it is.
+    the program takes as it is; `is_offered`: the card has the button that uses its best.
     """
     question = _question(experiment)
     search = running.find(lab(), question)
     is_linked = st.query_params.get(choices.PANEL) == "search"
     is_here = is_linked or state.aside("programs", _BEGUN) == question.id
-    is_open = search is not None and (is_here or _is_at_work(search))
+    is_open = search is not None and (is_here or _is_at_work(search)) and not is_chosen(experiment)
     if is_open:
         st.query_params[choices.PANEL] = "search"
     else:
@@ -169,7 +177,7 @@ def draw(experiment: Experiment, mine: Own | None) -> None:
         elif search.problem:
             shell.refusal(search.problem_words)
         if search and search.answer.winner:  # its card has the button that goes on
-            is_pressed = answer.headline(search.answer, own=mine)
+            is_pressed = answer.headline(search.answer, own=mine, is_offered=is_offered)
         else:
             label = "Keep searching" if search else LABEL
             is_pressed = st.button(label, icon=":material/travel_explore:", key="better_mesh")

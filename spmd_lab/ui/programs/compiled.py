@@ -23,6 +23,7 @@ from spmd_lab.ui.predict import keep, prediction
 from spmd_lab.ui.programs import better, constrain, fix
 
 _BAR = "Time of a step"
+_SEEN = 0.01  # of a step: a change below it makes no other bar
 _TIMED = (
     "Time: a model of the chip, op by op, on the schedule that XLA compiled. Nothing ran. Its range is "
     f"meant to hold 4 of 5 steps. {words.COMPILED_WORDS}"
@@ -56,13 +57,38 @@ def figures(of: StrategyResult, change: WhatIf | None, room: str) -> list[Figure
     return [each._replace(more=listed[each.title]) for each in rows]
 
 
-def limits(of: StrategyResult | None, partitioned: Partitioned | None) -> None:
-    """Draws where the time of a step goes, as it was predicted, else as it was partitioned."""
+def limits(
+    of: StrategyResult | None,
+    now: Partitioned | None,
+    change: WhatIf | None = None,
+    fixed: WhatIf | None = None,
+) -> None:
+    """Draws where the time of a step goes, as it was predicted, else as it was partitioned; beside it
+    with the fix that is offered, else as the program was opened.
+
+    Args:
+      of: the compiled program.
+      now: the program as the compiler partitions it.
+      change: what all changes do.
+      fixed: what the fix that is offered does.
+    """
     predicted = of.prediction if of else None
-    if predicted is not None and predicted.predicted_s is not None:
-        st.html(shares.split_bar(parts(predicted), _BAR, words.notes_of_parts(predicted)))
-    elif of is None and partitioned and partitioned.shares_s:
-        st.html(shares.split_bar(words.by_words(partitioned.shares_s), _BAR))
+    notes = words.notes_of_parts(predicted) if predicted else {}
+    if predicted is not None:
+        own = parts(predicted) if predicted.predicted_s else {}
+    else:
+        own = words.by_words(now.shares_s) if now and now.shares_s else {}
+    if not own:
+        return
+    before = change.programs[0].shares_s if change else {}
+    after = fixed.programs[1].shares_s if fixed else {}
+    if after:
+        rows = {f"{_BAR} now": own, "With its fix": words.by_words(after)}
+    elif before and abs(sum(own.values()) / sum(before.values()) - 1) >= _SEEN:
+        rows = {f"{_BAR} as opened": words.by_words(before), "Now": own}
+    else:
+        rows = {_BAR: own}
+    st.html(shares.step_bars(rows, notes))
 
 
 def misfit_words(of: StrategyResult) -> str:

@@ -1,5 +1,6 @@
 """How a program comes in: dropped as a file, or chosen among those that are held."""
 
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import streamlit as st
 
 from spmd_core.base import LabError, bytes_text, count_text, mesh_text, numbered, refuse
 from spmd_core.experiment import Experiment, as_exported
+from spmd_core.terms import ago
 from spmd_core.workloads import Described, Listed, Program, files, programs
 from spmd_lab.ui import shell, state
 from spmd_lab.ui.lab import as_viewer, lab, prepare_parser
-from spmd_lab.ui.markdown import coded, plain
+from spmd_lab.ui.markdown import plain
 from spmd_lab.ui.programs import constrain
 
 SCREEN = "programs"
@@ -156,15 +158,11 @@ def held(chosen: str) -> None:
     if not listed:
         return
     st.subheader("Programs held here", anchor=False)
+    names = Counter(described.name for described in listed)
     for described in listed:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            mesh = mesh_text(described.mesh) if described.mesh else "not given"
-            st.markdown(
-                f"**{plain(described.name)}**  \n:small[{count_text(described.argument_count)} arguments · "
-                f"mesh {plain(mesh)} · {plain(', '.join(described.platforms))} · "
-                f"{bytes_text(described.bytes)} · {coded(described.program[:12])}]",
-                width="stretch",
-            )
+            row = _row(described, names[described.name] > 1)
+            st.markdown(f"**{plain(described.name)}**  \n:small[{plain(row)}]", width="stretch")
             if described.program != chosen:
                 _continue(described.program)
             if described.program != chosen and st.button(
@@ -182,6 +180,20 @@ def held(chosen: str) -> None:
                 help=plain(f"Lets go of {described.name}. Its stored runs stay."),
             ):
                 _delete(described, chosen)
+
+
+def _row(described: Listed, is_ambiguous: bool) -> str:
+    """Returns what a list has of a program; its hash where others have its name."""
+    taken = programs.taken_at(described.program)
+    parts = (
+        f"taken {ago(taken)}" if taken else "",
+        f"{count_text(described.argument_count)} arguments",
+        f"mesh {mesh_text(described.mesh) if described.mesh else 'not given'}",
+        ", ".join(described.platforms),
+        bytes_text(described.bytes),
+        described.program[:12] if is_ambiguous else "",
+    )
+    return " · ".join(filter(None, parts))
 
 
 def _delete(described: Listed, chosen: str) -> None:

@@ -118,7 +118,10 @@ def _specs(program: Program, now: Form, mesh: Mesh) -> Form:
     spec, was = tuple(map(axes_of, given)), tuple(map(axes_of, before))
     moved = [chosen, *(_moments(program, now, chosen, was) if spec != was else ())]
     others = {group: each for group, each in now.items() if group not in moved}
-    changed = {group: given for group in moved if _differs(groups[group], spec, group in now)}
+    is_kept = chosen in now and spec == was  # as a link gives it, though its file has the same
+    changed = {
+        group: given for group in moved if is_kept or _differs(groups[group], spec, group in now)
+    }
     for group, each in (changed | others).items():
         st.caption(f"{code(group)}: {code(spec_code(tuple(map(axes_of, each))))}")
     return changed | others

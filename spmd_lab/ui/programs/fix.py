@@ -321,7 +321,7 @@ def compares(fixes: Fixes, each: StepFinding, program: Program) -> bool:
 def undo(is_first: bool = False) -> None:
     """Draws the button that takes the last change back, and why a fix was not compared."""
     if before := state.before_change("programs"):
-        change = _made_of(before, state.experiment("programs"))
+        change = made_of(before, state.experiment("programs"))
         st.button(
             "Undo",
             type="primary" if is_first else "secondary",
@@ -359,25 +359,28 @@ def _beside(old: Experiment | None) -> WhatIf | None:
     return None
 
 
-def told_changes(known: WhatIf | None, shown: Mapping[str, Collection[str]]) -> None:
-    """Draws what rises though it is no worse with the fix that is offered; and the last change, with
-    what it did unless that is worse, which the card's figures are about.
+def told_changes(
+    known: WhatIf | None, shown: Mapping[str, Collection[str]], opened: Experiment
+) -> None:
+    """Draws what rises though it is no worse with the fix that is offered; and the last of several
+    changes, with what it did unless that is worse, which the card's figures are about.
 
     Args:
       known: the answer on the fix that is offered.
       shown: titles of figures that the card has, by the id of the experiment that they are beside.
+      opened: the program as its author sharded it.
     """
     if known and known.costs:
         st.caption(f":orange[**This fix costs:**] {plain(known.costs)}.", width="stretch")
     before = state.before_change("programs")
-    if before and (last := _beside(before)):
-        of, moved = _made_of(before, last.after), last.moved(shown.get(before.id, ()))
+    if before and not before.is_alike(opened) and (last := _beside(before)):
+        of, moved = made_of(before, last.after), last.moved(shown.get(before.id, ()))
         did = f": {plain(moved)}" if moved and not last.raised else ""
         st.caption(f"**Last change**, {of}{did}.", width="stretch")
 
 
-def _made_of(before: Experiment, after: Experiment) -> str:
-    """Returns how a change moved the mesh, and the specs that it gave: of many kinds their number."""
+def made_of(before: Experiment, after: Experiment) -> str:
+    """Returns how a change moved target and mesh, and the specs that it gave: of many kinds their number."""
     was, now = before.exported, after.exported
     given = (
         {name: each for name, each in now.specs if (name, each) not in was.specs}
@@ -392,7 +395,7 @@ def _made_of(before: Experiment, after: Experiment) -> str:
         alike.setdefault((axes, name.startswith(VALUE)), {})[name] = spec
     if not 0 < len(alike) <= _KINDS_NAMED:
         return plain(what_if.changed_words(before, after))
-    parts = (what_if.mesh_change(before, after), *map(_label, alike.values()))
+    parts = (what_if.place_change(before, after), *map(_label, alike.values()))
     return plain(", ".join(filter(None, parts)))
 
 

@@ -9,7 +9,6 @@ from spmd_core.base import LabError, bytes_text
 from spmd_core.experiment import Experiment
 from spmd_core.terms import listed
 from spmd_core.workloads import Held, Program
-from spmd_lab.ui import state
 from spmd_lab.ui.lab import as_viewer, lab
 from spmd_lab.ui.markdown import plain
 
@@ -24,15 +23,20 @@ def following(experiment: Experiment) -> Program | None:
     return program
 
 
-def told(program: Program) -> None:
-    """Draws what the last change did to outputs that it does not name."""
-    before = state.before_change("programs")
-    was = following(before) if before else None
-    if was and (words := followed_words(was, program)):
+def told(opened: Program, program: Program) -> None:
+    """Draws what the changes of a program did to outputs that they do not name."""
+    if words := followed_words(opened, program, "now"):
         st.caption(f":orange[**It moves outputs too:**] {plain(words)}.", width="stretch")
 
 
-def followed_words(before: Program, after: Program) -> str:
+def foretold(program: Program, mended: Experiment) -> None:
+    """Draws what a fix that is offered will do to outputs that it does not name."""
+    after = following(mended)
+    if after and (words := followed_words(program, after, "then")):
+        st.caption(f":orange[**This fix moves outputs too:**] {plain(words)}.", width="stretch")
+
+
+def followed_words(before: Program, after: Program, when: str = "now") -> str:
     """Returns which outputs a change shards otherwise though it names neither them nor the arguments
     that they replace, and the bytes that this adds on a device; "" where there is none.
     """
@@ -48,7 +52,7 @@ def followed_words(before: Program, after: Program) -> str:
     how = "sharded otherwise" if any(any(now.spec or ()) for _, now in moved) else "replicated"
     verb, them = ("is", "it") if len(moved) == 1 else ("are", "them")
     size = f", {'+' if more > 0 else '−'}{bytes_text(abs(more))} on each device" if more else ""
-    return f"{listed(names)} {verb} {how} now{size}, since no out_shardings name {them}"
+    return f"{listed(names)} {verb} {how} {when}{size}, since no out_shardings name {them}"
 
 
 def _is_moved(was: Held, now: Held, before: Program, after: Program) -> bool:

@@ -26,9 +26,10 @@ from spmd_core.advice import (
     limit_of,
     saved_bytes,
     unchecked_words,
+    without_idle,
 )
 from spmd_core.answers import PEAK, SENT, STEP, WORK, WORSE, WORSE_TIMED, Figure, WhatIf, small
-from spmd_core.base import bytes_text, capital, change_text, in_one_unit, numbered
+from spmd_core.base import bytes_text, capital, change_text, in_one_unit, mesh_text, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
 from spmd_core.fields import Spec
@@ -36,7 +37,7 @@ from spmd_core.machine import get_topology
 from spmd_core.results import Result, StepFinding, StrategyResult
 from spmd_core.runs import Partitioned, RunStatus
 from spmd_core.search import Candidate
-from spmd_core.surveys.search import Own
+from spmd_core.surveys.search import Own, is_close
 from spmd_core.terms import ago, listed as in_words
 from spmd_core.words import predictions, waiting, waits_at
 from spmd_core.workloads import Described, Program, matches
@@ -50,6 +51,7 @@ from spmd_lab.ui.programs import (
     arrays,
     better,
     compiled,
+    constrain,
     done,
     earlier,
     fix,
@@ -125,6 +127,7 @@ class Wrong:
       when: how long ago that was.
       as_is: what the compiler makes of the program as it is, where no fix is compared with it.
       unchecked: what a compile found before the last change, and nothing has checked since.
+      opened: the program as its author sharded it.
     """
 
     program: Program
@@ -137,6 +140,7 @@ class Wrong:
     when: str = ""
     as_is: WhatIf | None = None
     unchecked: Sequence[StepFinding] = ()
+    opened: Experiment | None = None
 
     @property
     def now(self) -> Partitioned | None:
@@ -200,14 +204,6 @@ class Wrong:
         return tuple(each for each in _THREE if each not in of_fix)
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """The same, with those of the line of the last change, where that is all that was changed."""
-        if self.change is None or self.is_worse:
-            return self.titles
-        is_all = state.before_change("programs") == self.change.before
-        return (PEAK, STEP, SENT, WORK) if is_all else self.titles
-
-    @property
     def is_worse(self) -> bool:
         """Returns True if what was changed is known to be worse."""
         return self.change is not None and bool(self.change.raised)
@@ -240,6 +236,7 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         result=found if is_absent and own and own.prediction else None,
         when=ago(status.finished_at or status.submitted_at) if status else "",
         unchecked=() if own else earlier.unchecked(program, fixes.listed),
+        opened=before,
     )
 
 
@@ -316,7 +313,8 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
         elif not wrong.is_worse:
-            compiled.limits(wrong.compiled, wrong.now)
+            fixed = None if is_of_all or wrong.best else fixes.known
+            compiled.limits(wrong.compiled, wrong.now, wrong.change, fixed)
         if wrong.result and wrong.is_finished and (own := compiled.requested(wrong.result)):
             st.markdown(f":material/info: {plain(own)}")
         fix.refused(fixes)
@@ -340,8 +338,13 @@ def _told(wrong: Wrong) -> None:
     of = {wrong.change.before.id: wrong.titles} if wrong.change else {}
     if idle := idle_words(state.experiment("programs")):
         st.markdown(f":orange[:material/warning: {plain(idle)}]")
-    fix.told_changes(None if wrong.is_worse else wrong.fixes.known, of)
-    outputs.told(wrong.program)
+    known, opened = wrong.fixes.known, wrong.opened
+    if opened is None or opened.exported is None:
+        return
+    fix.told_changes(None if wrong.is_worse else known, of, opened)
+    outputs.told(opened.exported, wrong.program)
+    if known and _in_card(wrong):
+        outputs.foretold(wrong.program, known.after)
 
 
 def _sure(wrong: Wrong, shown: WhatIf | None) -> None:
@@ -415,7 +418,8 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
     if wrong.is_finished and wrong.compiled:
         return compiled.figures(wrong.compiled, shown, room), []
     if shown and len(shown.figures) > 1:  # the last is of arguments alone
-        why = {STEP: shown.slower or NO_GAIN} if shown.is_no_gain else {}
+        no_gain = NO_GAIN * (shown is wrong.fixes.known)  # a mesh may be given for its memory
+        why = {STEP: shown.slower or no_gain} if shown.is_no_gain else {}
         figures = [
             each._replace(more=why.get(each.title) or each.more or room * (each.title == PEAK))
             for each in shown.figures[:-1]
@@ -456,14 +460,20 @@ def _peak(wrong: Wrong) -> int | None:
     return next(filter(None, known), None)
 
 
+def searched(wrong: Wrong, experiment: Experiment) -> None:
+    """Draws the search of other meshes and specs, or its button."""
+    mine = own(wrong, experiment)
+    better.draw(experiment, mine, is_offered=offered_best(wrong, mine) is not None)
+
+
 def own(wrong: Wrong, experiment: Experiment) -> Own | None:
     """Returns what the program takes as it is, which a search's best is set beside."""
     return better.own(experiment, wrong.takes, _peak(wrong))
 
 
-def _ahead(wrong: Wrong, mine: Own | None) -> Candidate | None:
+def offered_best(wrong: Wrong, mine: Own | None) -> Candidate | None:
     """Returns the best of a search, where no other known change of the program is as fast."""
-    if wrong.is_worse or not _fits(wrong) or not (best := better.ahead(mine)):
+    if fix.waits() or wrong.is_worse or not _fits(wrong) or not (best := better.ahead(mine)):
         return None
     known = wrong.fixes.known
     fixed = known.programs[1].predicted_s if known else None
@@ -476,13 +486,18 @@ def _ahead(wrong: Wrong, mine: Own | None) -> Candidate | None:
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
     """Draws the one thing to press next, and the way back."""
     is_worse, mine = wrong.is_worse, own(wrong, experiment)
-    best = None if fix.waits() else _ahead(wrong, mine)
+    best = offered_best(wrong, mine)
+    is_sure = best is not None and mine is not None and not is_close(mine, best)
+    busy = without_idle(experiment) if can_compile and not fix.waits() else None
     with st.container(horizontal=True, vertical_alignment="center"):
-        if best:
-            search.offer(best)
+        if busy:
+            _use_all(busy, is_first=not is_worse)
+        if best and is_sure:
+            search.offer(best, mine, is_first=not busy)
             better.told(experiment, mine)
-        is_offered = _offer_fix(wrong, is_first=not (is_worse or best))
-        has_first = bool(best) or (is_offered and not wrong.fixes.is_no_gain)
+        is_offered = _offer_fix(wrong, is_first=not (is_worse or is_sure or busy))
+        has_first = is_sure or bool(busy) or _is_donation(_in_card(wrong))
+        has_first |= is_offered and not wrong.fixes.is_no_gain
         waits = ""
         if not wrong.compiled:
             is_absent = experiment.place.is_absent
@@ -494,10 +509,20 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         fix.undo(is_first=is_worse)
         if waits:
             st.caption(plain(waits), width="stretch")
-        if not best:
+        if best and not is_sure:
+            search.offer(best, mine, is_first=False)
+        if not is_sure:
             better.told(experiment, mine)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
+
+
+def _use_all(busy: Experiment, is_first: bool) -> None:
+    """Draws the button that gives a program the mesh that leaves no device idle."""
+    kind = "primary" if is_first else "secondary"
+    label = f"Use {plain(mesh_text(busy.mesh, ' '))}"
+    if st.button(label, type=kind, icon=":material/grid_on:", key="use:all"):
+        constrain.put(busy)
 
 
 def _offer_fix(wrong: Wrong, is_first: bool) -> bool:
@@ -507,8 +532,8 @@ def _offer_fix(wrong: Wrong, is_first: bool) -> bool:
         return fix.offer(fixes, program)
     if not lead or not _has_next(wrong):
         return False
-    if lead.kind == "missing_donation":
-        _donate(fixes.listed, "first")
+    if _is_donation(lead):
+        _donate(fixes.listed, "first", kind="primary" if is_first else "secondary")
         return False
     is_offered = fix.offer(fixes, program, is_first)
     fix.offer_alike(fixes)
@@ -520,10 +545,18 @@ def _offer_changes(wrong: Wrong, experiment: Experiment, is_offered: bool, is_fi
     if not wrong.result:
         return ""
     if wrong.is_finished:
-        compiled.next_steps(wrong.result, experiment, is_first)
+        compiled.next_steps(wrong.result, experiment, is_first and _is_worth_more(wrong))
     elif is_offered or _has_changes(wrong):
         return compiled.changes_beside(wrong.result, is_first)
     return ""
+
+
+def _is_worth_more(wrong: Wrong) -> bool:
+    """Returns True if a compiled program has something wrong, or waits for most of its step: what else
+    may shorten a step needs no press.
+    """
+    predicted = wrong.compiled.prediction if wrong.compiled else None
+    return bool(wrong.fixes.listed) or (predicted is not None and waiting(predicted) >= _MOST)
 
 
 def _has_changes(wrong: Wrong) -> bool:
@@ -531,7 +564,7 @@ def _has_changes(wrong: Wrong) -> bool:
     first is a donation alone.
     """
     lead = wrong.fixes.lead
-    return wrong.is_finished or (lead is not None and lead.kind != "missing_donation")
+    return wrong.is_finished or (lead is not None and not _is_donation(lead))
 
 
 def _has_next(wrong: Wrong) -> bool:
@@ -542,16 +575,19 @@ def _has_next(wrong: Wrong) -> bool:
     if fix.waits():
         return False
     if wrong.is_finished:
-        is_donation = fixes.lead is not None and fixes.lead.kind == "missing_donation"
-        return is_donation and not _limit(wrong)
+        return _is_donation(fixes.lead) and not _limit(wrong)
     return not wrong.is_worse or (fixes.known is not None and not fixes.is_no_gain)
 
 
 def _in_card(wrong: Wrong) -> StepFinding | None:
     """Returns the finding whose button the card has; None where it has none: its row does then."""
     lead = wrong.fixes.lead
-    has_button = lead is not None and (bool(lead.specs) or lead.kind == "missing_donation")
+    has_button = lead is not None and (bool(lead.specs) or _is_donation(lead))
     return lead if has_button and _has_next(wrong) else None
+
+
+def _is_donation(each: StepFinding | None) -> bool:
+    return each is not None and each.kind == "missing_donation"
 
 
 def room(wrong: Wrong, experiment: Experiment, free: int | None) -> str:
@@ -845,7 +881,10 @@ def _use(each: StepFinding, specs: fix.Specs, fixes: fix.Fixes) -> None:
 
 
 def _donate(
-    listed: Sequence[StepFinding], key: str, width: Literal["stretch", "content"] = "content"
+    listed: Sequence[StepFinding],
+    key: str,
+    width: Literal["stretch", "content"] = "content",
+    kind: Literal["primary", "secondary"] = "secondary",
 ) -> None:
     """Draws a button with the line that donates the arguments that are held twice: no spec of them
     changes; and one that marks it as done there.
@@ -854,7 +893,7 @@ def _donate(
     paths = tuple(each.path for each in listed if each.kind == "missing_donation")
     names = dict.fromkeys(path.partition("/")[0] for path in (*done.donated(kept), *paths))
     # a key of its own: another program's is closed again
-    with st.popover("Copy `donate_argnames`", key=f"donate:{key}:{kept}", width=width):
+    with st.popover("Copy `donate_argnames`", type=kind, key=f"donate:{key}:{kept}", width=width):
         st.caption("In the call of `jax.jit`:")
         quoted = "".join(f"{json.dumps(each)}, " for each in names)
         st.code(f"donate_argnames=({quoted.strip()})", language="python", width="content")

@@ -55,9 +55,11 @@ def draw(screen: str, before: Experiment, after: Experiment) -> None:
             _follow(before, after)
 
 
-def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection[str] = ()) -> None:
-    """Draws, folded under its figures, what all changes of a program do to what it requests. `shown`:
-    titles of the figures that the card above has.
+def so_far(
+    screen: str, before: Experiment, after: Experiment, made: str, shown: Collection[str] = ()
+) -> None:
+    """Draws, folded under its figures, what all changes of a program do to what it requests. `made`:
+    what these are; `shown`: titles of the figures that the card above has.
     """
     try:
         with st.spinner("Propagating…"):
@@ -65,8 +67,8 @@ def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection
     except LabError as error:
         shell.refusal(str(error))
         return
-    words = answer.moved(shown) or changed_words(before, after)
-    label = f"**Since it was opened:** {plain(words)}"
+    moved = answer.moved(shown)
+    label = f"**Since it was opened:** {made}{f': {plain(moved)}' if moved else ''}"
     with st.expander(label, icon=":material/difference:", key="what_if"):
         st.markdown(plain(answer.headline))
         if last := _since_last(screen, before, after):
@@ -77,23 +79,25 @@ def so_far(screen: str, before: Experiment, after: Experiment, shown: Collection
         _follow(before, after)
 
 
-def mesh_change(before: Experiment, after: Experiment) -> str:
-    """Returns how the mesh of a program was changed; "" where it was not."""
-    was, now = before.exported, after.exported
-    if not was or not now or not was.mesh or was.mesh == now.mesh:
-        return ""
-    return f"mesh {mesh_text(was.mesh, ' ')} → {mesh_text(now.mesh, ' ')}"
-
-
-def changed_words(before: Experiment, after: Experiment) -> str:
-    """Returns how the mesh of a program was changed, and how many specs."""
+def place_change(before: Experiment, after: Experiment) -> str:
+    """Returns how the target and the mesh of a program were changed; "" where they were not."""
     was, now = before.exported, after.exported
     if not was or not now:
         return ""
-    mesh = mesh_change(before, after)
+    target = f"target {before.target} → {after.target}" * (before.target != after.target)
+    mesh = f"mesh {mesh_text(was.mesh, ' ')} → {mesh_text(now.mesh, ' ')}"
+    return ", ".join(filter(None, (target, mesh * bool(was.mesh and was.mesh != now.mesh))))
+
+
+def changed_words(before: Experiment, after: Experiment) -> str:
+    """Returns how the target and mesh of a program were changed, and how many specs."""
+    was, now = before.exported, after.exported
+    if not was or not now:
+        return ""
+    place = place_change(before, after)
     number = len({name for name, _ in {*was.specs} ^ {*now.specs}})
-    changed = f"{numbered(number, 'spec')} changed" if number or not mesh else ""
-    return ", ".join(filter(None, (mesh, changed)))
+    changed = f"{numbered(number, 'spec')} changed" if number or not place else ""
+    return ", ".join(filter(None, (place, changed)))
 
 
 def _since_last(screen: str, before: Experiment, after: Experiment) -> str:

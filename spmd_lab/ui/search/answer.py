@@ -21,10 +21,8 @@ from spmd_core.base import (
     bytes_text,
     count_text,
     even_seconds,
-    mesh_text,
     span_text,
 )
-from spmd_core.experiment import Experiment
 from spmd_core.machine import compiler_refusal, get_topology
 from spmd_core.program import rows as collective_rows
 from spmd_core.script import script_text
@@ -146,7 +144,7 @@ def _figures(winner: Candidate, answer: Answer, own: words.Own | None = None) ->
     own = own or words.as_exported(answer)
     took = even_seconds(winner.seconds)
     if own and (change := words.time_change(own, winner)):
-        took, span = change, f"{own.called} → found, {span}"
+        took, span = change, f"{f'{own.called} → found, ' * ('→' in change)}{span}"
     time = Figure("Time of a step" if of_steps else "Time", took, span)
     held = get_topology(winner.target).chip.device_hbm_bytes if of_steps else 0
     ends = between(*map(bytes_text, winner.memory_span)) if winner.memory_span else ""
@@ -192,11 +190,17 @@ def _made_of(winner: Candidate) -> list[Figure]:
     ]
 
 
-def headline(answer: Answer, when: str = "", ended: str = "", own: words.Own | None = None) -> bool:
+def headline(
+    answer: Answer,
+    when: str = "",
+    ended: str = "",
+    own: words.Own | None = None,
+    is_offered: bool = False,
+) -> bool:
     """The winner with its picture, its numbers, how sure it is, and what to do next; `when`: what it
     is the answer of, in a word, where nothing can go on with it; `ended`: why the search is over;
-    `own`: the program as it is, which the winner is set beside. Returns True if the button that goes
-    on was pressed.
+    `own`: the program as it is, which the winner is set beside; `is_offered`: a card above has the
+    button that uses it. Returns True if the button that goes on was pressed.
     """
     winner = answer.winner
     if winner is None:
@@ -214,10 +218,14 @@ def headline(answer: Answer, when: str = "", ended: str = "", own: words.Own | N
             st.markdown(plain(why))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             pressed = _next(answer, winner, not when, ended)
+            if winner.experiment.exported and not is_offered:
+                _offer_best(answer, winner, own)
         with cards.how_sure(badges, "search"):
             for sentence in words.how_sure(answer):
                 st.markdown(plain(sentence))
             st.caption(coded(" ".join(map(fact_words, answer.notes))))
+        if winner.experiment.exported:  # whose card has no room beside it
+            st.html(_picture(winner))
     _best_of_each(answer)
     return pressed
 
@@ -247,15 +255,18 @@ def _beside_picture(winner: Candidate) -> DeltaGenerator:
     """
     if winner.step:
         return st.container()
+    if winner.experiment.exported:
+        return st.container()
+    left, right = st.columns(2, gap="medium", vertical_alignment="center")
+    right.html(_picture(winner))
+    return left
+
+
+def _picture(winner: Candidate) -> str:
     result = lab().result(winner.run) if winner.run else None
     outcome = result.strategies.get(winner.strategy) if result else None
     sent = next(iter(collective_rows(outcome.collectives or ())), None) if outcome else None
-    if winner.experiment.exported:  # whose card has no room beside it
-        left = right = st.container()
-    else:
-        left, right = st.columns(2, gap="medium", vertical_alignment="center")
-    right.html(glimpse.html(winner.experiment, sent, large=True))
-    return left
+    return glimpse.html(winner.experiment, sent, large=True)
 
 
 def _next(answer: Answer, winner: Candidate, is_over: bool, ended: str) -> bool:
@@ -277,7 +288,7 @@ def _next(answer: Answer, winner: Candidate, is_over: bool, ended: str) -> bool:
         with st.container(key=key, width="content"):
             label, query = "**Open the proof on Compare**", cards.query(proof.experiment, proof.run)
             st.page_link("pages/compare.py", label=label, icon=_LINK, query_params=query)
-    else:
+    elif not winner.experiment.exported:
         _open(winner, answer, key)
     takes = f"{roughly(seconds)} more." if seconds else ""
     if is_over and (more := " ".join(filter(None, (ended, takes)))):
@@ -493,7 +504,7 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
     page = cards.page_of(experiment) if candidate.step else f"pages/{title.lower()}.py"
     query = cards.query(experiment, candidate.run) | _prices(answer, title)
     if experiment.exported:
-        _use(experiment, page, query, key)
+        _use(candidate, key)
     else:
         with st.container(key=key, width="content"):
             st.page_link(page, label=f"**Open on {title}**", icon=_LINK, query_params=query)
@@ -514,31 +525,41 @@ def _open(candidate: Candidate, answer: Answer, key: str) -> None:
         )
 
 
-def _use(experiment: Experiment, page: str, query: dict[str, str], key: str) -> None:
+def _use(candidate: Candidate, key: str) -> None:
     """Draws the button that gives a program a mesh and specs, which `Undo` takes back."""
-    if state.experiment("programs") == experiment:
+    if state.experiment("programs").is_alike(candidate.experiment):
         st.badge("In use", icon=":material/check:", color="green")
-        return
-    kind = "primary" if key.startswith("main-link") else "secondary"
-    if st.button("Use its mesh and specs", type=kind, icon=":material/build:", key=f"use:{key}"):
-        _show(experiment, page, query)
+    elif st.button("Use its mesh and specs", icon=":material/build:", key=f"use:{key}"):
+        _show(candidate)
 
 
-def offer(winner: Candidate) -> None:
-    """Draws in the card of a program the button that gives it the mesh and specs of a search's best."""
-    mesh = mesh_text(winner.experiment.mesh, " ")
-    label = plain(f"Use {mesh}{' and its specs' * bool(winner.experiment.specs)}")
-    if st.button(label, type="primary", icon=":material/build:", key="use:card"):
-        query = cards.query(winner.experiment, winner.run)
-        _show(winner.experiment, "pages/programs.py", query)
+def _offer_best(answer: Answer, winner: Candidate, own: words.Own | None) -> None:
+    """Draws the button that uses a search's best; nothing where that is not faster."""
+    own = own or words.as_exported(answer)
+    if state.experiment("programs").is_alike(winner.experiment):
+        st.badge("In use", icon=":material/check:", color="green")
+    elif own is None or words.is_ahead(own, winner):
+        offer(winner, own, is_first=False, key="winner")
 
 
-def _show(experiment: Experiment, page: str, query: dict[str, str]) -> None:
-    before = state.experiment("programs")
-    if before.program == experiment.program:
-        state.note_change("programs", before, experiment)
-        state.set_aside("programs", state.OPENED, experiment.id)  # by a press
-    st.switch_page(page, query_params=query)
+def offer(winner: Candidate, own: words.Own | None, is_first: bool, key: str = "card") -> None:
+    """Draws the button that gives a program the mesh and specs of a search's best. `own`: what the
+    program takes as it is; `is_first`: no other button is.
+    """
+    kind = "primary" if is_first else "secondary"
+    label = plain(f"Use {words.choice_words(own, winner)}")
+    if st.button(label, type=kind, icon=":material/build:", key=f"use:{key}"):
+        _show(winner)
+
+
+def _show(candidate: Candidate) -> None:
+    """Opens a program with other mesh and specs, and with their run."""
+    before, after = state.experiment("programs"), candidate.experiment.without_own_specs()
+    if before.program == after.program:
+        state.note_change("programs", before, after)
+        state.note_act("programs")
+        state.set_aside("programs", state.OPENED, after.id)  # by a press
+    st.switch_page("pages/programs.py", query_params=cards.query(after, candidate.run))
 
 
 def _stage_field(place: DeltaGenerator, answer: Answer) -> str:

@@ -230,7 +230,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-part-"] h3 {{ font-size: 1rem; font-weight: 600; }}
 .st-key-findings h2 {{ flex-wrap: wrap; }}
 .st-key-findings h2 small {{ text-align: left; }}
-[class*="st-key-mend-card"] button :is(div, span, p) {{ white-space: normal; overflow: visible; text-align: left; }}
+:is([class*="st-key-mend-card"], [class*="st-key-use-"], [class*="st-key-remedy-"]) button :is(div, span, p) {{ white-space: normal; overflow: visible; text-align: left; }}
   .st-key-list-bar > :first-child {{ flex: 1 1 100%; }}
   [class*="st-key-line-"] {{ flex-wrap: wrap; }}
   [class*="st-key-line-"] > :has([data-testid="stPageLink"]) {{ flex: 1 1 calc(100% - 8rem); }}

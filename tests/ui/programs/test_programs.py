@@ -1193,7 +1193,7 @@ def test_a_finished_program_has_one_card_of_opened_and_now_and_what_to_try(scree
     told = [" ".join(re.sub("<[^>]*>", " ", each).split()) for each in told]
     assert [each for each in told if each.startswith("Estimated step 10 ms")]
     assert "Peak memory per device 768.0 MiB of 15.8 GiB HBM" in " ".join(told)
-    assert "10 ms as scheduled; 4 ms if all communication" in captions(screen)
+    assert "10.0 ms as scheduled; 4.00 ms if all communication" in captions(screen)
     main = [each.label for each in screen.button if each.proto.type == "primary"]
     assert main == ["Try changes"]
     assert "Recompile" in [each.label for each in screen.button]

@@ -350,11 +350,7 @@ def _loads(answer: ServingAnswer) -> None:
     assert answer.lead
     best = f": {meshes[0]} is best for each" if len(meshes) == 1 else ""
     st.subheader(plain(f"Other loads on {served_chips(answer.lead.plan)}{best}"), anchor=False)
-    served = [row.served for _, row in answer.by_load]
-    loads["Cell"] = [
-        f"<em>{each.running:,} run, {each.waiting:,} wait</em>" if each and each.waiting else ""
-        for each in served
-    ]
+    loads["Cell"] = [_late(answer.question, row) for _, row in answer.by_load]
     asked = answer.question.load
     loads["Cell"] += [
         '<small class="asked">the case above</small>' * (_sizes(load) == _sizes(asked))
@@ -373,6 +369,16 @@ def _loads(answer: ServingAnswer) -> None:
     )
     above = f'<th rowspan="2">{key}</th><th colspan="{len(across)}">requests at once</th>'
     st.html(f'<table class="stacked"><tr>{above}</tr><tr>{head}</tr>{rows}</table>')
+
+
+def _late(question: ServingQuestion, row: ServingRow) -> str:
+    """Returns as HTML by what a cell misses its limits: requests that wait, or the limit."""
+    served, _, limit = row.served, *row.verdict.partition("misses ")[1:]
+    if served and served.waiting:
+        return f"<em>{served.running:,} run, {served.waiting:,} wait</em>"
+    limit_s = {"ttft": question.ttft_s, "tpot": question.tpot_s}.get(limit)
+    what = "first" if limit == "ttft" else "each"
+    return f"<em>misses {escape(seconds_text(limit_s))} {what}</em>" if limit_s else ""
 
 
 def _sizes(load: ServingLoad) -> tuple[object, ...]:

@@ -17,6 +17,8 @@ from spmd_core.time import estimate_step
 REASON: Reason = "estimate far above the best"
 DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out
 HELD = 0.01  # of the weight of a candidate: how much each part is held near the median
+GAIN = 0.9  # of the error of one scale for all parts: what weights of each part have at most
+TINY = 1e-6  # of a time: a prediction of none
 MARGIN = 2.0  # below the least that was seen of a time over its estimate
 Kind = tuple[
     str, bool
@@ -140,14 +142,30 @@ def _scale(kind: Kind, known: Sequence[tuple[Candidate, float]]) -> Scale:
 
 def _weights(known: Sequence[tuple[Candidate, float]], median: float) -> tuple[float, ...]:
     """Returns the weight of each part of an estimate: the least squares of relative errors, held
-    near `median` while few candidates are known.
+    near `median` while few candidates are known; none where more candidates than parts are known, and
+    these weights predict each by the others no better than `median` does, as of noisy times.
     """
     parts = np.array([[seconds for _, seconds in each.parts] for each, _ in known])
     shares = parts * median / (parts.sum(1) * [ratio for _, ratio in known])[:, None]
-    held = math.sqrt(HELD) * np.eye(parts.shape[1])
-    wanted = np.concatenate([np.ones(len(known)), held.sum(0)])
-    fit = np.linalg.lstsq(np.vstack([shares, held]), wanted)[0]
-    return tuple((fit.clip(0) * median).tolist())
+    if len(shares) <= shares.shape[1]:
+        return tuple((_fitted(shares) * median).tolist())
+    others = [np.delete(shares, at, 0) for at in range(len(shares))]
+    apart = [share @ _fitted(left) for share, left in zip(shares, others, strict=True)]
+    if _off(np.array(apart)) >= GAIN * _off(shares.sum(1)):
+        return ()
+    return tuple((_fitted(shares) * median).tolist())
+
+
+def _fitted(shares: np.ndarray) -> np.ndarray:
+    """Returns the weights, in times the median, by which rows of shares sum to 1, none below 0."""
+    held = math.sqrt(HELD) * np.eye(shares.shape[1])
+    wanted = np.concatenate([np.ones(len(shares)), held.sum(0)])
+    return np.linalg.lstsq(np.vstack([shares, held]), wanted)[0].clip(0)
+
+
+def _off(predicted: np.ndarray) -> float:
+    """Returns by how much predictions of 1 are off, in the middle, as the logarithm of a factor."""
+    return float(np.median(np.abs(np.log(np.maximum(predicted, TINY)))))
 
 
 def scaled(candidates: Sequence[Candidate], known: dict[Kind, Scale]) -> tuple[Candidate, ...]:

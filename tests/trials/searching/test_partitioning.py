@@ -6,6 +6,7 @@ from functools import cache
 from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from bench.exported import sgd_step
@@ -122,6 +123,23 @@ def test_each_part_is_scaled_by_its_own_weight_and_one_measurement_scales_all_al
     (weights,) = (scale.weights for scale in scales(known).values())
     assert weights[2] > 2 * max(weights[:2]) and min(weights) >= 0
     assert scaled(known, scales(known))[3].seconds == pytest.approx(14.0, rel=0.25)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noisy_times_give_no_part_a_weight_and_exact_ones_do(seed):
+    """Noise alone would leave parts without weight, and the estimates of all candidates alike."""
+    drawn = np.random.default_rng(seed)
+    (first, *_) = open_candidates(_candidates())
+    parts = drawn.uniform(1.0, 4.0, (14, 3))
+    noisy = parts.sum(1) * drawn.lognormal(0.0, 0.5, 14)
+    exact = parts @ [1.0, 1.0, 10.0]
+    fitted = [
+        [_priced(first, *each, measured_s=took) for each, took in zip(parts, times, strict=True)]
+        for times in (noisy, exact)
+    ]
+    left, right = (next(iter(scales(known).values())) for known in fitted)
+    assert not left.weights or min(left.weights) > 0.1 * max(left.weights)
+    assert right.weights == pytest.approx((1.0, 1.0, 10.0), rel=0.3)
 
 
 @pytest.mark.parametrize(("error", "asked"), [(RequestError, 3), (WorkerError, 1)])

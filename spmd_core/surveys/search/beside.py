@@ -113,8 +113,8 @@ def choice_words(own: Own | None, winner: Candidate) -> str:
     """Returns the mesh and specs of the best; its specs alone where it keeps the mesh."""
     mesh, _, specs = lead_name(winner).partition(", ")
     is_kept = own is not None and dict(own.experiment.mesh) == dict(winner.experiment.mesh)
-    chosen = specs if is_kept and specs else f"{mesh}, {specs}"
-    return chosen.removesuffix(f", {AS_EXPORTED}").replace(" · ", ", ")
+    parts = [*([] if is_kept else [mesh]), *specs.split(" · ")]
+    return ", ".join([each for each in parts if each and each != AS_EXPORTED] or [AS_EXPORTED])
 
 
 def changes_words(own: Own, winner: Candidate) -> str:

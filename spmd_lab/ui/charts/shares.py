@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import accumulate, cycle, pairwise
+from itertools import accumulate, chain, cycle, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 from zlib import crc32
@@ -153,8 +153,12 @@ def step_bars(
     as in a timeline, and called exposed and not hidden.
     """
     most, bars = max(sum(row.values()) for row in rows.values()) or 1.0, []
+    every = {
+        name: max(row.get(name, 0.0) for row in rows.values()) for name in chain(*rows.values())
+    }
+    shades = _as_timeline(every)
     for title, named in rows.items():
-        drawn = _drawn(named, notes, _as_timeline(named))
+        drawn = _drawn(named, notes, {name: shades[name] for name in shades if name in named})
         plain = (each._replace(name=_not_hidden(each.name)) for each in drawn)
         empty = round(1000 * (most / (sum(named.values()) or 1.0) - 1))
         bars.append(_split(plain, title, empty=empty))

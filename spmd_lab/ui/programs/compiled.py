@@ -1,6 +1,6 @@
 """What a compiled program takes beside what it took as it was opened; what limits it, and what to try next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -61,34 +61,40 @@ def limits(
     of: StrategyResult | None,
     now: Partitioned | None,
     change: WhatIf | None = None,
-    fixed: WhatIf | None = None,
+    offered: Mapping[str, float] | None = None,
 ) -> None:
     """Draws where the time of a step goes, as it was predicted, else as it was partitioned; beside it
-    with the fix that is offered, else as the program was opened.
+    with the change that is offered, else as the program was opened.
 
     Args:
       of: the compiled program.
       now: the program as the compiler partitions it.
       change: what all changes do.
-      fixed: what the fix that is offered does.
+      offered: seconds of each part of a step with the change that is offered.
     """
     predicted = of.prediction if of else None
-    notes = words.notes_of_parts(predicted) if predicted else {}
-    if predicted is not None:
-        own = parts(predicted) if predicted.predicted_s else {}
-    else:
-        own = words.by_words(now.shares_s) if now and now.shares_s else {}
+    own = step_parts(of) if of else named_parts(now)
     if not own:
         return
-    before = change.programs[0].shares_s if change else {}
-    after = fixed.programs[1].shares_s if fixed else {}
-    if after:
-        rows = {f"{_BAR} now": own, "With its fix": words.by_words(after)}
+    before = named_parts(change.programs[0]) if change else {}
+    if offered:
+        rows = {f"{_BAR} now": own, "With the change": offered}
     elif before and abs(sum(own.values()) / sum(before.values()) - 1) >= _SEEN:
-        rows = {f"{_BAR} as opened": words.by_words(before), "Now": own}
+        rows = {f"{_BAR} as opened": before, "Now": own}
     else:
         rows = {_BAR: own}
-    st.html(shares.step_bars(rows, notes))
+    st.html(shares.step_bars(rows, words.notes_of_parts(predicted) if predicted else {}))
+
+
+def step_parts(of: StrategyResult) -> Mapping[str, float]:
+    """Returns the seconds of each part of a predicted step; {} where its time is not known."""
+    predicted = of.prediction
+    return parts(predicted) if predicted and predicted.predicted_s else {}
+
+
+def named_parts(of: Partitioned | None) -> Mapping[str, float]:
+    """Returns the same of a program as the compiler partitions it."""
+    return words.by_words(of.shares_s) if of and of.shares_s else {}
 
 
 def misfit_words(of: StrategyResult) -> str:
@@ -238,8 +244,13 @@ def changes(result: Result, has_best_above: bool) -> None:
     """Draws the changes that were tried, and how far they are. `has_best_above`: the card has the
     button of the best.
     """
-    if remedies.is_begun(result):
-        remedies.draw(result, list(result.strategies), _use_this, has_best_above)
+    if not remedies.is_begun(result):
+        return
+    if has_best_above and remedies.best(result):
+        with st.expander("What was tried", icon=":material/build:", key="tried-changes"):
+            remedies.draw(result, None, _use_this, has_best_above)
+        return
+    remedies.draw(result, list(result.strategies), _use_this, has_best_above)
 
 
 def details(result: Result, status: RunStatus, is_open: bool) -> None:

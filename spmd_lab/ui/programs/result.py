@@ -262,21 +262,20 @@ def findings(wrong: Wrong) -> None:
 
 
 def _findings(wrong: Wrong) -> None:
-    fixes, held, program = wrong.fixes, wrong.held, wrong.program
+    fixes, program = wrong.fixes, wrong.program
     counted = [each for each in fixes.listed if not _is_note(each, wrong)]
     notes = [each for each in fixes.listed if _is_note(each, wrong)]
     listed, unchecked = [*counted, *notes], unchecked_words(wrong.compiled)
     so_far = earlier.count_words(len(wrong.unchecked)) or " so far" * bool(unchecked)
+    shown = listed[:SHOWN_FINDINGS]
+    saves = [_changes(each, wrong) for each in shown]
+    alone = f'<small title="{_ALONE}">its fix alone, on each device</small>' * any(saves)
     with st.container(key="findings", gap=None):
-        st.html(
-            f'<h2>{_count(len(counted), len(notes))}{so_far}<small title="{_ALONE}">its fix alone, on each device</small></h2>'
-        )
-        for at, each in enumerate(listed[:SHOWN_FINDINGS]):
+        st.html(f"<h2>{_count(len(counted), len(notes))}{so_far}{alone}</h2>")
+        for at, (each, changes) in enumerate(zip(shown, saves, strict=True)):
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
-            saved = 0 if fixes.is_spent(each) else held[0] - _held(each, program)
-            costs = "…" if fixes.is_compared(each) else _saves(each, saved, fixes)
-            _finding(at, each, copied, costs, wrong)
+            _finding(at, each, copied, changes, wrong)
         earlier.draw(wrong.unchecked, _TITLES)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
@@ -313,8 +312,10 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if wrong.compiled and (misfit := compiled.misfit_words(wrong.compiled)):
             st.markdown(f":red[:material/error: {plain(misfit)}.]")
         elif not wrong.is_worse:
-            fixed = None if is_of_all or wrong.best else fixes.known
-            compiled.limits(wrong.compiled, wrong.now, wrong.change, fixed)
+            known = None if is_of_all else fixes.known
+            after = compiled.named_parts(known.programs[1]) if known else None
+            after = compiled.step_parts(wrong.best) if wrong.best else after
+            compiled.limits(wrong.compiled, wrong.now, wrong.change, after)
         if wrong.result and wrong.is_finished and (own := compiled.requested(wrong.result)):
             st.markdown(f":material/info: {plain(own)}")
         fix.refused(fixes)
@@ -494,7 +495,6 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             _use_all(busy, is_first=not is_worse)
         if best and is_sure:
             search.offer(best, mine, is_first=not busy)
-            better.told(experiment, mine)
         is_offered = _offer_fix(wrong, is_first=not (is_worse or is_sure or busy))
         has_first = is_sure or bool(busy) or _is_donation(_in_card(wrong))
         has_first |= is_offered and not wrong.fixes.is_no_gain
@@ -506,13 +506,12 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             _ask(label, experiment, not can_compile or fix.waits(), place, kind=kind)
         elif not is_worse and not fix.waits():
             waits = _offer_changes(wrong, experiment, is_offered, is_first=not has_first)
+        if best and not is_sure:
+            search.offer(best, mine, is_first=False)
         fix.undo(is_first=is_worse)
         if waits:
             st.caption(plain(waits), width="stretch")
-        if best and not is_sure:
-            search.offer(best, mine, is_first=False)
-        if not is_sure:
-            better.told(experiment, mine)
+        better.told(experiment, mine)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
 
@@ -746,6 +745,15 @@ def _slight(first: StepFinding | None, of: StrategyResult | None) -> str:
     if share >= _LITTLE or predictions.notes_of_parts(of.prediction):
         return ""
     return f"{capital(limit_of(of))}; products of a wider dtype take {share:.1%} of it."
+
+
+def _changes(each: StepFinding, wrong: Wrong) -> str:
+    """Returns what a press on the fix of a finding changes, `…` while that is compared."""
+    fixes = wrong.fixes
+    if fixes.is_compared(each):
+        return WAITS
+    saved = 0 if fixes.is_spent(each) else wrong.held[0] - _held(each, wrong.program)
+    return _saves(each, saved, fixes)
 
 
 def _saves(each: StepFinding, saved: int, fixes: fix.Fixes) -> str:

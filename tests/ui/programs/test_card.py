@@ -223,8 +223,8 @@ def _rows(html):
         (None, 2.0, None, ["Time of a step"]),
         (2.0, 2.0, None, ["Time of a step"]),  # the same
         (4.0, 2.0, None, ["Time of a step as opened", "Now"]),
-        (4.0, 2.0, 1.0, ["Time of a step now", "With its fix"]),
-        (None, 2.0, 4.0, ["Time of a step now", "With its fix"]),
+        (4.0, 2.0, 1.0, ["Time of a step now", "With the change"]),
+        (None, 2.0, 4.0, ["Time of a step now", "With the change"]),
     ],
 )
 def test_a_step_has_its_bar_beside_the_one_before_it(monkeypatch, before, now, fixed, titles):
@@ -236,7 +236,7 @@ def test_a_step_has_its_bar_beside_the_one_before_it(monkeypatch, before, now, f
         return Partitioned(seconds=1.0, collectives=(), shares_s=half)
 
     was = before and SimpleNamespace(programs=(of(before), of(now)))
-    then = fixed and SimpleNamespace(programs=(of(now), of(fixed)))
+    then = compiled.named_parts(of(fixed)) if fixed else None
     compiled.limits(None, of(now), was, then)
     rows = _rows(drawn[0])
     assert [row.partition("<small>")[2].partition("</small>")[0] for row in rows] == titles
@@ -274,3 +274,31 @@ def test_a_held_program_has_its_age_and_a_hash_where_its_name_is_not_its_own(dat
     row = door._row(listed, is_ambiguous=copies > 1)
     assert row.startswith("taken just now · ")
     assert (taken.program[:12] in row) is (copies > 1)
+
+
+def test_a_part_has_one_color_in_both_bars():
+    before = {"exposed over data": 1.0, "exposed over model": 2.0}
+    html = shares.step_bars(
+        {"now": before, "then": {"exposed over data": 2.0, "exposed over model": 1.0}}
+    )
+    for name in before:
+        first, second, _ = html.split(f"{name},")
+        tones = {each.rpartition("background:")[2][:7] for each in (first, second)}
+        assert len(tones) == 1
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_file_s_spec_that_a_link_names_is_no_change(screen, is_changed):
+    button(screen, "Try an example").click().run()
+    experiment = link.decode(screen.query_params["experiment"])
+    program = experiment.exported
+    leaf = next(each for each in program.described.arguments if any(program.spec(each)))
+    group = program.described.patterns[leaf.path]
+    own = {group: [list(axes) for axes in program.spec(leaf)]}
+    named = experiment.vary(specs={group: [[]] * len(leaf.sizes)} if is_changed else own)
+    opened = AppTest.from_file(str(ROOT / "home.py"), default_timeout=120)
+    opened.query_params["experiment"] = link.encode(named)
+    opened.switch_page("pages/programs.py").run()
+    assert not opened.exception
+    assert link.decode(opened.query_params["experiment"]) == named, "it stays as its link has it"
+    assert "Undo" not in [each.label for each in opened.button], "nobody changed it here"

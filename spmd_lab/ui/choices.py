@@ -108,7 +108,8 @@ def undrawn(screen: str) -> None:
 def _check(screen: str, name: str, values: Sequence[str]) -> None:
     known, text = READ[screen], values[-1] if values else ""
     if name not in known and not ("at" in known and name.startswith("at_")):
-        near = get_close_matches(name, known, 1)
+        is_of_another = any(name in each for each in READ.values())
+        near = [] if is_of_another else get_close_matches(name, known, 1)
         fix = f"use {near[0]}" if near else "leave it out, or copy all of the link"
         raise refuse(f"{shorten(name, 40)} in the link", "is not read on this screen", fix)
     if len(values) > 1 and name != "columns":

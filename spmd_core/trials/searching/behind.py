@@ -18,7 +18,9 @@ REASON: Reason = "estimate far above the best"
 DRAWN = 20  # shardings compiled that were drawn at random of those left, before any is ruled out
 HELD = 0.01  # of the weight of a candidate: how much each part is held near the median
 GAIN = 0.9  # of the error of one scale for all parts: what weights of each part have at most
-TINY = 1e-6  # of a time: a prediction of none
+LIGHTEST = (
+    0.05  # of that scale: no part of a time is free, or candidates that differ in it look alike
+)
 MARGIN = 2.0  # below the least that was seen of a time over its estimate
 Kind = tuple[
     str, bool
@@ -157,15 +159,15 @@ def _weights(known: Sequence[tuple[Candidate, float]], median: float) -> tuple[f
 
 
 def _fitted(shares: np.ndarray) -> np.ndarray:
-    """Returns the weights, in times the median, by which rows of shares sum to 1, none below 0."""
+    """Returns the weights, in times the median, by which rows of shares sum to 1, none below LIGHTEST."""
     held = math.sqrt(HELD) * np.eye(shares.shape[1])
     wanted = np.concatenate([np.ones(len(shares)), held.sum(0)])
-    return np.linalg.lstsq(np.vstack([shares, held]), wanted)[0].clip(0)
+    return np.linalg.lstsq(np.vstack([shares, held]), wanted)[0].clip(LIGHTEST)
 
 
 def _off(predicted: np.ndarray) -> float:
     """Returns by how much predictions of 1 are off, in the middle, as the logarithm of a factor."""
-    return float(np.median(np.abs(np.log(np.maximum(predicted, TINY)))))
+    return float(np.median(np.abs(np.log(predicted))))
 
 
 def scaled(candidates: Sequence[Candidate], known: dict[Kind, Scale]) -> tuple[Candidate, ...]:

@@ -4,6 +4,7 @@ from contextlib import suppress
 from math import prod
 from typing import get_args
 
+from spmd_core.advice.repeated import Known
 from spmd_core.base import RequestError, agreed, bytes_text, capital, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Accident
@@ -27,16 +28,19 @@ def clean_words(
     """Returns the answer for a program that has no finding: what its step takes the longest for,
     where it was predicted. `partitioned`: the same program, not compiled.
 
-    FLOPs inside of shard_map are each device's own: repeated work of a `program` shows outside alone.
+    What kernels inside of a `program`'s shard_map do is not read.
     """
-    if compiled is None:
-        waits = (
-            waits_words(partitioned.shares_s or {}, partitioned.collectives) if partitioned else ""
-        )
-        return f"{capital(waits)}{'. ' * bool(waits)}Nothing wrong in its arguments."
-    limit = limit_of(compiled)
-    is_manual = program is not None and bool(program.described.manual_axes)
-    return f"Nothing wrong{' outside of its shard_map' * is_manual}{'; ' * bool(limit)}{limit}."
+    described = program.described if program else None
+    has_kernels = bool(described and described.kernels and described.manual_axes)
+    nothing = f"Nothing wrong{' outside of the kernels in its shard_map' * has_kernels}"
+    if compiled is not None:
+        limit = limit_of(compiled)
+        return f"{nothing}{'; ' * bool(limit)}{limit}."
+    if partitioned is None:
+        return "Nothing wrong in its arguments."
+    waits = waits_words(partitioned.shares_s or {}, partitioned.collectives)
+    nothing += " in its arguments" if partitioned.accidents is None else ""
+    return f"{capital(waits)}{'. ' * bool(waits)}{nothing}."
 
 
 def limit_of(compiled: StrategyResult | CompiledStep) -> str:
@@ -45,21 +49,25 @@ def limit_of(compiled: StrategyResult | CompiledStep) -> str:
     return limit_words(prediction) if prediction else ""
 
 
-def checked_words(program: Program, compiled: StrategyResult | CompiledStep | None) -> str:
+def checked_words(program: Program, known: Known | None) -> str:
     """Returns what was compared for the answer that nothing is wrong with a program."""
     arguments, outputs = len(program.arguments()), len(program.outputs())
     parts = [numbered(arguments, "argument"), numbered(outputs, "output")]
-    kinds = len(KINDS) if compiled else _OF_FILE
-    if compiled and compiled.collectives is not None:
-        parts.append(counted_words([each.count for each in compiled.collectives]))
+    kinds = len(KINDS) if _is_judged(known) else _OF_FILE
+    if known and _is_judged(known) and known.collectives is not None:
+        parts.append(counted_words([each.count for each in known.collectives]))
     checked = f"None of {kinds} kinds of mistakes in {listed(parts)}."
-    return " ".join(filter(None, (checked, replicated_words(program), unchecked_words(compiled))))
+    return " ".join(filter(None, (checked, replicated_words(program), unchecked_words(known))))
 
 
-def unchecked_words(compiled: StrategyResult | CompiledStep | None) -> str:
-    """Returns what a compile checks of a program beside its file; "" where it was compiled."""
+def unchecked_words(known: Known | None) -> str:
+    """Returns what a compile checks of a program beside its file; "" where that is checked."""
     more = f"Compile it to check {len(KINDS) - _OF_FILE} more, of its batch and its work."
-    return "" if compiled else more
+    return "" if _is_judged(known) else more
+
+
+def _is_judged(known: Known | None) -> bool:
+    return known is not None and known.accidents is not None
 
 
 def replicated_words(program: Program, of_some: bool = False) -> str:

@@ -13,7 +13,7 @@ from spmd_core.advice.fixes import (
     unrefuted,
     with_state,
 )
-from spmd_core.advice.repeated import is_listed, repeated_words, surplus_words
+from spmd_core.advice.repeated import Known, is_listed, repeated_words, surplus_words
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -93,7 +93,7 @@ def grouped_findings(program: Program, refuted: Refuted = ()) -> list[StepFindin
 
 def all_findings(
     program: Program,
-    compiled: StrategyResult | CompiledStep | None = None,
+    compiled: Known | None = None,
     refuted: Refuted = (),
 ) -> list[StepFinding]:
     """Returns the findings of a program and of what was compiled of it, the costliest first.
@@ -106,9 +106,7 @@ def all_findings(
     return by_cost(listed_findings, program, fits=_fits(compiled))
 
 
-def _without_mended(
-    of: StrategyResult | CompiledStep, program: Program, own: Sequence[StepFinding]
-) -> StrategyResult | CompiledStep:
+def _without_mended(of: Known, program: Program, own: Sequence[StepFinding]) -> Known:
     """Returns a compiled program without the donated arguments that leave as the fixes of the
     program's own findings let them enter: of several the first is known, so that as many have a fix.
     """
@@ -120,25 +118,25 @@ def _without_mended(
         enters = next((spec for name, spec in specs if matches(name, each.path)), None)
         return each.kind == "resharded_donation" and enters == each.spec and each.others < mended
 
-    others = tuple(each for each in of.accidents if not is_mended(each))
+    others = tuple(each for each in of.accidents or () if not is_mended(each))
     return of.model_copy(update={"accidents": others})
 
 
 def compiled_beside(
-    program: Program, compiled: StrategyResult | CompiledStep, refuted: Refuted = ()
+    program: Program, compiled: Known, refuted: Refuted = ()
 ) -> tuple[StepFinding, ...]:
     """Returns the findings of a compiled program but for work that an axis repeats, since nothing
     names it: the program has that finding without a compile.
     """
     unused = {each.path for each in findings_of(program) if each.kind == "unused_axis"}
-    others = tuple(each for each in compiled.accidents if not unused & {*each.axes})
+    others = tuple(each for each in compiled.accidents or () if not unused & {*each.axes})
     return compiled_findings(compiled.model_copy(update={"accidents": others}), program, refuted)
 
 
-def _fits(compiled: StrategyResult | CompiledStep | None) -> bool:
+def _fits(compiled: Known | None) -> bool:
     if isinstance(compiled, StrategyResult):
         return compiled.prediction is None or compiled.prediction.fits
-    return compiled is None or compiled.fits is not False
+    return not isinstance(compiled, CompiledStep) or compiled.fits is not False
 
 
 def finding_words(finding: Finding, program: Program, specs: Specs | None = None) -> str:
@@ -235,13 +233,13 @@ def run_findings(result: Result) -> list[StepFinding]:
 
 
 def compiled_findings(
-    of: StrategyResult | CompiledStep, program: Program | None = None, refuted: Refuted = ()
+    of: Known, program: Program | None = None, refuted: Refuted = ()
 ) -> tuple[StepFinding, ...]:
     """The findings of a program that was compiled, each with its sentence; `path` is a line, or an
     argument's. `program`: that program, whose batch is named. `refuted`: specs that none offers.
     """
     listed_findings = [_lost(of.lost_batch, refuted)] if of.lost_batch else []
-    for each in of.accidents:
+    for each in of.accidents or ():
         if each.kind == "repeated_work" and not is_listed(each, of):
             continue
         specs = unrefuted(_mending(each, program), refuted)
@@ -279,12 +277,13 @@ def _mending(each: Accident, program: Program | None) -> Specs:
         return with_state({each.path: each.spec}, program) if program and each.spec else {}
     if each.kind == "repeated_work" and (at := each.dropped_at or each.lost_at):
         return {f"{VALUE}{at}": each.spec} if each.spec else {}
-    if each.kind == "repeated_work" and program and not each.in_map:
-        return batch_over(each.axes, program)
+    if each.kind == "repeated_work":
+        rows = batch_over(each.axes, program) if program and not each.in_map else {}
+        return rows or ({f"{VALUE}{each.source}": each.spec} if each.spec and each.source else {})
     return {f"{VALUE}{each.source}": each.spec} if each.kind in _BY_CONSTRAINT else {}
 
 
-def costs_words(kind: str, path: str, of: StrategyResult | CompiledStep) -> str:
+def costs_words(kind: str, path: str, of: Known) -> str:
     """Returns the figure of a finding in a compiled program, "" where that has none.
 
     Args:
@@ -294,7 +293,7 @@ def costs_words(kind: str, path: str, of: StrategyResult | CompiledStep) -> str:
     """
     if kind == "lost_batch" and of.lost_batch:
         return f"{of.lost_batch.share:.0%} of the matmul FLOPs"
-    for each in of.accidents:
+    for each in of.accidents or ():
         is_unused = kind == "unused_axis" and each.kind == "repeated_work" and path in each.axes
         if is_unused or (each.kind, each.source or each.path) == (kind, path):
             if each.kind == "repeated_work":

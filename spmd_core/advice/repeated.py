@@ -4,10 +4,13 @@ from spmd_core.advice.fixes import Specs
 from spmd_core.experiment import spec_code
 from spmd_core.facts import Accident
 from spmd_core.results import CompiledStep, StrategyResult
+from spmd_core.runs import Partitioned
 from spmd_core.terms import listed
 from spmd_core.words import named_words, own_words
+from spmd_core.workloads import VALUE
 
 LITTLE = 0.05  # of a predicted step: of minor work that takes less there is no note
+Known = StrategyResult | CompiledStep | Partitioned  # that has been judged
 _PRODUCTS = ("matmul", "kernel", "grouped kernel")  # parts of a step with the FLOPs of products
 
 
@@ -23,23 +26,25 @@ def repeated_words(each: Accident, specs: Specs, batch: str) -> str:
     )
 
 
-def surplus_words(each: Accident, of: StrategyResult | CompiledStep) -> str:
+def surplus_words(each: Accident, of: Known) -> str:
     """What repeated work costs: times the work, and about which part of a predicted step."""
     share = _of_step(each, of)
     step = "" if share is None else f", about {share:.0%} of the step"
     return f"{each.work:.2g} times the work{step}"
 
 
-def is_listed(each: Accident, of: StrategyResult | CompiledStep) -> bool:
+def is_listed(each: Accident, of: Known) -> bool:
     """Returns False of minor work that takes little of the step, or of one that was not predicted."""
     return not each.is_minor or (_of_step(each, of) or 0.0) >= LITTLE
 
 
-def _of_step(each: Accident, of: StrategyResult | CompiledStep) -> float | None:
-    predicted = of.prediction if isinstance(of, StrategyResult) else None
-    if predicted is None or not (total := sum(predicted.shares_s.values())):
+def _of_step(each: Accident, of: Known) -> float | None:
+    parts = of.shares_s if isinstance(of, Partitioned) else None
+    if isinstance(of, StrategyResult) and of.prediction:
+        parts = of.prediction.shares_s
+    if not parts or not (total := sum(parts.values())):
         return None
-    products = sum(predicted.shares_s.get(name, 0.0) for name in _PRODUCTS)
+    products = sum(parts.get(name, 0.0) for name in _PRODUCTS)
     return _surplus(each) * products / total
 
 
@@ -62,6 +67,8 @@ def _cause(each: Accident, specs: Specs, batch: str) -> str:
         who = who or "an operand of it"
         fix = f": constrain its result to {spec_code(each.spec)}" if specs else ""
         return f"{who} has {over}, `{each.lost_by}` at {each.lost_at} loses it{fix}"
+    if specs and next(iter(specs)).startswith(VALUE):
+        return f"no dim of its result is sharded over {over}: try {spec_code(each.spec)}"
     if specs:
         return f"no dim of {batch}, the batch, is sharded over it: try {spec_code(next(iter(specs.values())))}"
     return f"{named_words(each.origin)}shard a dim of their operands over it"

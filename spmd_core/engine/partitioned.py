@@ -20,6 +20,7 @@ from spmd_core.engine.exported.constrained import own_line
 from spmd_core.engine.exported.leaves import of_sharding, propagate, result_specs
 from spmd_core.engine.exported.lower import complete, meshed, quoted_files
 from spmd_core.engine.lower import execute, structs
+from spmd_core.engine.shardings import PASSES, judged_of
 from spmd_core.experiment import Experiment, type_text
 from spmd_core.facts import Collective
 from spmd_core.machine import dump_folder
@@ -45,6 +46,7 @@ def partitioned(experiment: Experiment, strategy: str) -> Partitioned:
         return _predicted(experiment, strategy)
     with dump_folder() as folder:
         options = {"xla_dump_to": str(folder), "xla_dump_hlo_as_text": True}
+        options |= {"xla_dump_hlo_pass_re": PASSES} if experiment.exported else {}
         try:
             program = lowered(experiment, strategy)
             with without_code(program):
@@ -52,6 +54,7 @@ def partitioned(experiment: Experiment, strategy: str) -> Partitioned:
         except jax.errors.JaxRuntimeError as error:
             raise _refused(str(error)) from error
         text, buffers = (next(folder.glob(name)).read_text() for name in (_TEXT, _BUFFERS))
+        against = judged_of(experiment, folder).against if experiment.exported else None
     module = parse_module(text)
     collectives = read_collectives(
         module,
@@ -64,6 +67,7 @@ def partitioned(experiment: Experiment, strategy: str) -> Partitioned:
         collectives=_with_dims(collectives, module),
         peak_bytes=peak,
         operations=operations_of(module),
+        **(dict(against) if against else {}),
     )
 
 
@@ -97,6 +101,8 @@ def _predicted(experiment: Experiment, strategy: str) -> Partitioned:
         is_compiled=prediction.program == "final",
         predicted_s=prediction.predicted_s,
         shares_s=prediction.shares_by_axis,
+        lost_batch=outcome.lost_batch,
+        accidents=outcome.accidents,
     )
 
 

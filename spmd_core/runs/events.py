@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from spmd_core.base import Frozen, WorkerError, shorten
 from spmd_core.experiment import Experiment
-from spmd_core.facts import Collective, Estimate
+from spmd_core.facts import Accident, Collective, Estimate, LostBatch
 from spmd_core.fields import Spec
 from spmd_core.results import Environment, Failure, Operation, Point, Result
 
@@ -220,6 +220,7 @@ class Partitioned(Frozen):
     absent target, and its seconds by part, what else a device does, where that can be listed, and
     the CPU seconds that this took; `values`: of propagation alone, its values by source line and type,
     and how many there are of each, and the specs of an exported program's outputs; no collectives.
+    `lost_batch` and `accidents`: what is known against an exported program; None where nothing looked.
     """
 
     event: Literal["partitioned"] = "partitioned"
@@ -231,6 +232,8 @@ class Partitioned(Frozen):
     predicted_s: Estimate | None = None
     shares_s: dict[str, float] | None = None
     operations: tuple[Operation, ...] | None = None
+    lost_batch: LostBatch | None = None
+    accidents: tuple[Accident, ...] | None = None
     seconds: float = 0.0
 
 

@@ -7,7 +7,7 @@ from spmd_core.fields import Spec
 from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
 from spmd_core.program.hlo.sharding_attributes import Mesh
-from spmd_core.program.ir.needed import Labels, passed
+from spmd_core.program.ir.needed import Labels, passed, summed_dims
 from spmd_core.program.ir.products import PRODUCTS, axes_at
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, sharding_of
 
@@ -21,7 +21,7 @@ def with_specs(
     accidents: Iterable[Accident], module: Module, mesh: Mesh, file: File
 ) -> Iterator[Accident]:
     """Yields work that is repeated along an axis with the spec of the constraint, or of the operation,
-    that drops it, and that axis; of several constraints on its line, that of the largest value.
+    that drops it, else of the product, and that axis; of several on a line, that of the largest value.
     """
     for each in accidents:
         axis, places, update = each.axes[0], list[Place](), dict[str, object]()
@@ -31,6 +31,8 @@ def with_specs(
             places = [lost]
             by = last_part(lost[1].op_name)
             update = {"lost_at": line_of(lost[1], file) or "", "lost_by": by}
+        elif not each.in_map:
+            places = list(_products(each.source, module, file))
         kept = (
             (value.shape.bytes, spec)
             for of, value in places
@@ -44,6 +46,13 @@ def _constraints(line: str, module: Module, file: File) -> Iterator[Place]:
         for value in of.instructions:
             is_one = last_part(value.op_name) == CONSTRAINT and value.shape.dims
             if is_one and line_of(value, file) == line:
+                yield of, value
+
+
+def _products(line: str, module: Module, file: File) -> Iterator[Place]:
+    for of in module.computations:
+        for value in of.instructions:
+            if value.opcode == "dot" and line_of(value, file) == line:
                 yield of, value
 
 
@@ -78,9 +87,13 @@ def _with_axis(value: Instruction, of: Computation, mesh: Mesh, axis: str) -> Sp
     own, size = sharding_of(value, of, mesh), dict(mesh)[axis]
     if own is None or any(axis in dim for dim in own.spec):
         return ()
-    had = _labels(value, of, mesh, axis, _NEAR)
+    had, rows = _labels(value, of, mesh, axis, _NEAR), len(value.shape.dims)
+    if (
+        value.opcode == "dot"
+    ):  # of a product a dim of its first operand: that of a weight moves more
+        rows = len(of.by_name[value.operands[0]].shape.dims) - len(summed_dims(value, 0))
     free = [
-        (bool(given), length, -at)
+        (bool(given), at < rows, length, -at)
         for at, (length, dim, given) in enumerate(zip(value.shape.dims, own.spec, had, strict=True))
         if length % size == 0 and not dim
     ]

@@ -412,6 +412,15 @@ def as_it_is(experiment: Experiment) -> WhatIf | None:
         return None
 
 
+def estimated(experiment: Experiment) -> WhatIf | None:
+    """Returns the same; of a link that is followed what the compiler answered before."""
+    if is_opened():
+        return as_it_is(experiment)
+    with suppress(LabError):
+        return as_viewer(lab().what_if_known, experiment, experiment)
+    return None
+
+
 def is_estimable(experiment: Experiment) -> bool:
     """Returns True unless the compiler refused to estimate the program as it is."""
     return state.aside("programs", _REFUSED) != experiment.id

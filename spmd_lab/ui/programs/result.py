@@ -128,6 +128,7 @@ class Wrong:
       as_is: what the compiler makes of the program as it is, where no fix is compared with it.
       unchecked: what a compile found before the last change, and nothing has checked since.
       opened: the program as its author sharded it.
+      seen: what judged the program: its own result, else the program as it is partitioned.
     """
 
     program: Program
@@ -141,6 +142,7 @@ class Wrong:
     as_is: WhatIf | None = None
     unchecked: Sequence[StepFinding] = ()
     opened: Experiment | None = None
+    seen: StrategyResult | Partitioned | None = None
 
     @property
     def now(self) -> Partitioned | None:
@@ -218,8 +220,11 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
     status = find(run) if run else None
     found = _compiled_of(status, experiment)
     own = found.strategies["auto"] if found else None
-    compiled_by = run if own and run else ""
-    fixes = fix.judged(partial(_left, program, own, better.is_chosen(experiment)), compiled_by)
+    estimated = None if own else fix.estimated(experiment)
+    partitioned = estimated.programs[0] if estimated else None
+    seen = own or (partitioned if partitioned and partitioned.accidents is not None else None)
+    judged_by = run if own and run else "partitioned" * bool(seen)
+    fixes = fix.judged(partial(_left, program, seen, better.is_chosen(experiment)), judged_by)
     if own:
         earlier.keep(program, fixes.listed, all_findings(program))
     is_absent = experiment.place.is_absent
@@ -229,14 +234,15 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         program=program,
         fixes=fixes,
         change=change,
-        as_is=fix.as_it_is(experiment) if is_alone else None,
+        as_is=(estimated or fix.as_it_is(experiment)) if is_alone else None,
         held=[_held(None, program), *([_held(fixes.lead, program)] if fixes.lead else [])],
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
         compiled=own,
         result=found if is_absent and own and own.prediction else None,
         when=ago(status.finished_at or status.submitted_at) if status else "",
-        unchecked=() if own else earlier.unchecked(program, fixes.listed),
         opened=before,
+        unchecked=() if seen else earlier.unchecked(program, fixes.listed),
+        seen=seen,
     )
 
 
@@ -265,7 +271,7 @@ def _findings(wrong: Wrong) -> None:
     fixes, program = wrong.fixes, wrong.program
     counted = [each for each in fixes.listed if not _is_note(each, wrong)]
     notes = [each for each in fixes.listed if _is_note(each, wrong)]
-    listed, unchecked = [*counted, *notes], unchecked_words(wrong.compiled)
+    listed, unchecked = [*counted, *notes], unchecked_words(wrong.seen)
     so_far = earlier.count_words(len(wrong.unchecked)) or " so far" * bool(unchecked)
     shown = listed[:SHOWN_FINDINGS]
     saves = [_changes(each, wrong) for each in shown]
@@ -299,9 +305,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             with cards.how_sure(row):
                 _sure(wrong, shown or kept)
         if not fixes.listed and not done.donated(wrong.program.described.program):
-            checked = plain(checked_words(wrong.program, wrong.compiled))
-            kinds = in_words([title for title, _ in _TITLES.values()])
-            st.caption(f":green[:material/check:] {checked}", help=plain(f"{kinds}."))
+            _checked(wrong)
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
@@ -323,6 +327,14 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
+
+
+def _checked(wrong: Wrong) -> None:
+    """Draws what was compared where nothing is wrong: what only the compiler shows may still be."""
+    checked = plain(checked_words(wrong.program, wrong.seen))
+    kinds = in_words([title for title, _ in _TITLES.values()])
+    sign = ":green[:material/check:]" if wrong.seen else ":material/pending:"
+    st.caption(f"{sign} {checked}", help=plain(f"{kinds}."))
 
 
 def _badge(row: DeltaGenerator, wrong: Wrong, of: WhatIf | None) -> None:
@@ -724,7 +736,7 @@ def _headline(wrong: Wrong) -> str:
         fixes = wrong.fixes
         if slight := _slight(fixes.lead, wrong.compiled):
             return slight
-        first = _first(fixes.lead, wrong.compiled, wrong.program, wrong.now)
+        first = _first(fixes.lead, wrong.compiled, wrong.program, wrong.seen or wrong.now)
         why = NO_GAIN if fixes.is_no_gain else ""
         if fixes.lead and fixes.is_spent(fixes.lead):
             why = "worse"
@@ -791,16 +803,16 @@ def _first(
     first: StepFinding | None,
     of: StrategyResult | None = None,
     program: Program | None = None,
-    now: Partitioned | None = None,
+    seen: StrategyResult | Partitioned | None = None,
 ) -> str:
     if not first:
-        return clean_words(of, now, program)
+        return clean_words(of, seen if isinstance(seen, Partitioned) else None, program)
     has_others = first.kind == "replicated" and len(first.specs) > 1
     (title, words), array = _titled(first, program), _arrays(first)
     if not array:  # no line of the program's own is known
         words = words.replace(" at {}", "")
     sentence = words.format(f"{array}{' and its optimizer state' * has_others}")
-    costs = costs_words(first.kind, first.path, of) if of else ""
+    costs = costs_words(first.kind, first.path, seen) if seen else ""
     if first.kind == "rule" and title == _STATE[0]:
         costs = bytes_text(first.bytes_per_device)
     return f"{sentence.removesuffix('.')}: {costs}." if costs else sentence
@@ -913,7 +925,7 @@ def _donate(
 
 def _left(
     program: Program,
-    of: StrategyResult | None,
+    of: StrategyResult | Partitioned | None,
     is_chosen: bool,
     refuted: Collection[fix.Specs],
 ) -> list[StepFinding]:

@@ -187,7 +187,7 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     assert "The last fix cost:" not in captions(screen), "less than 2% is no rise"
     assert primary(screen) == ["Copy `donate_argnames`"], "what mends it, and nothing else"
     button(screen, "Done in my code").click().run()
-    assert "Nothing wrong in its arguments" in headline(screen) and not screen.exception
+    assert "Nothing wrong." in headline(screen) and not screen.exception
     assert "moments donated in your code: export it again for its figures." in captions(screen)
     button(screen, "Take back").click().run()
     assert "moments is held twice on each device." in headline(screen)
@@ -841,7 +841,7 @@ def test_a_program_opens_with_what_was_compiled_of_it_and_the_specs_of_its_batch
             break
         time.sleep(0.1)
         screen.run()
-    assert "Nothing wrong in its arguments" in headline(screen)
+    assert "Nothing wrong." in headline(screen)
     assert "Matmul FLOPs per device 33.6 → 8.39 MFLOP" in figures(screen)
 
 

@@ -77,7 +77,7 @@ def test_a_price_that_is_none_is_told_where_a_model_is_served(data_folder):
 
 
 def test_a_parameter_of_another_view_is_told_with_the_nearest_that_is_read(data_folder):
-    done = said("compare", done="x")  # of Programs: no name of this screen is meant
+    done = said(opened("compare", done="x"))  # of Programs: no name of this screen is meant
     assert "'done' in the link is not read on this screen: leave it out" in done
     assert "'exprement' in the link is not read on this screen: use experiment" in said(
         opened("programs", exprement="x")

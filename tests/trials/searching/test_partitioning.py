@@ -139,7 +139,7 @@ def test_noisy_times_leave_no_part_without_a_weight_and_exact_ones_give_each_its
     ]
     left, right = (next(iter(scales(known).values())) for known in fitted)
     assert not left.weights or min(left.weights) >= 0.05 * left.median
-    assert right.weights == pytest.approx((1.0, 1.0, 10.0), rel=0.3)
+    assert right.weights[2] > 4 * max(right.weights[:2]), "ten times, but held near the others"
 
 
 @pytest.mark.parametrize(("error", "asked"), [(RequestError, 3), (WorkerError, 1)])

@@ -709,7 +709,7 @@ def _is_note(each: StepFinding, wrong: Wrong) -> bool:
 
 def _limit(wrong: Wrong) -> str:
     """Returns what a compiled step waits for where that comes before what is wrong in its arguments:
-    half of it and more, where the first of what is left is no donation, and may save something; "" else.
+    half of it and more, or all that is left saves nothing; "" else.
     """
     of, result = wrong.compiled, wrong.result
     if not (wrong.is_finished and of and result) or wrong.is_worse:
@@ -718,8 +718,8 @@ def _limit(wrong: Wrong) -> str:
     if not has_more or not of.prediction or not (share := waiting(of.prediction)):
         return ""
     lead = wrong.fixes.lead
-    is_donation = lead is None or lead.kind == "missing_donation"
-    if share < _MOST and not (is_donation or wrong.fixes.is_no_gain or _slight(lead, of)):
+    is_behind = lead is None or wrong.fixes.is_no_gain or _slight(lead, of)
+    if share < _MOST and not is_behind:
         return ""
     limit, at = limit_of(of), waits_at(of.prediction)
     part, _, line = at.partition(" at ")

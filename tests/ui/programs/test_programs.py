@@ -1308,7 +1308,7 @@ def test_a_compiled_program_has_its_peak_among_its_figures_while_a_fix_is_compar
     assert PEAK in now.titles or not is_changed
 
 
-@pytest.mark.parametrize("waited_s", [0.0001, 0.003])
+@pytest.mark.parametrize("waited_s", [0.0001, 0.003, 0.006])
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_what_saves_nothing_beside_donations_moves_no_headline_and_no_button(waited_s, others):
     program = Program(door.described_example(), door.described_example().mesh)
@@ -1329,7 +1329,7 @@ def test_what_saves_nothing_beside_donations_moves_no_headline_and_no_button(wai
     fixes = fix.Fixes([*listed, *idle], {}, answers)
     wrong = result.Wrong(program, fixes, None, [0], 1000 << 30, of, run)
     assert wrong.is_finished
-    is_waiting = waited_s > 0.001
+    is_waiting = waited_s > 0.005  # for most of the step: what is wrong is named else
     assert ("waits for all-reduce" in result._headline(wrong)) is is_waiting
     assert (result._in_card(wrong) is None) is is_waiting, (
         "the headline's fix is a button beside it"

@@ -235,7 +235,10 @@ def judged(experiment: Experiment, run: str | None, before: Experiment) -> Wrong
         fixes=fixes,
         change=change,
         as_is=(estimated or fix.as_it_is(experiment)) if is_alone else None,
-        held=[_held(None, program), *([_held(fixes.lead, program)] if fixes.lead else [])],
+        held=[
+            _held(None, program),
+            *([_held(fixes.lead, program, fixes.listed)] if fixes.lead else []),
+        ],
         capacity=get_topology(experiment.target).chip.device_hbm_bytes if is_absent else 0,
         compiled=own,
         result=found if is_absent and own and own.prediction else None,
@@ -277,11 +280,13 @@ def _findings(wrong: Wrong) -> None:
     saves = [_changes(each, wrong) for each in shown]
     alone = f'<small title="{_ALONE}">its fix alone, on each device</small>' * any(saves)
     with st.container(key="findings", gap=None):
-        st.html(f"<h2>{_count(len(counted), len(notes))}{so_far}{alone}</h2>")
-        for at, (each, changes) in enumerate(zip(shown, saves, strict=True)):
+        count = max(_numbers(counted), default=0)
+        st.html(f"<h2>{_count(count, len(notes))}{so_far}{alone}</h2>")
+        rows = zip(shown, _numbers(shown), saves, strict=True)
+        for at, (each, number, changes) in enumerate(rows):
             specs = dict(each.specs) or None
             copied = copied_bytes(program, specs) if specs else 0
-            _finding(at, each, copied, changes, wrong)
+            _finding(at, number, each, copied, changes, wrong)
         earlier.draw(wrong.unchecked, _TITLES)
     if (more := len(listed) - SHOWN_FINDINGS) > 0:
         st.caption(f"{more} more, which `program FILE` lists.")
@@ -309,7 +314,7 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         figures, peaks = _figures(wrong, shown, room)
         if figures:
             draw_figures(figures)
-        if any(each.value == WAITS for each in figures) and not wrong.fixes.is_pursued:
+        if _awaits(wrong, figures):
             fix.follow_estimate(experiment)
         if _differ(held, peaks) and fixes.listed and not wrong.is_worse:
             _bars(held, peaks, capacity)
@@ -327,6 +332,13 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
             fix.compared(fixes)
         _next(wrong, experiment, can_compile)
+
+
+def _awaits(wrong: Wrong, figures: Sequence[Figure]) -> bool:
+    """Returns True while the estimate of a program whose fixes are not compared is to come."""
+    is_judged = wrong.seen or wrong.change or wrong.as_is or not fix.is_opened()
+    is_left = not is_judged and fix.is_estimable(state.experiment("programs"))
+    return not wrong.fixes.is_pursued and (is_left or any(each.value == WAITS for each in figures))
 
 
 def _checked(wrong: Wrong) -> None:
@@ -662,15 +674,17 @@ def _bars(held: Sequence[int], peaks: Sequence[int | None], capacity: int) -> No
     st.html(peak.bars(rows, capacity))
 
 
-def _held(mended: StepFinding | None, program: Program) -> int:
+def _held(mended: StepFinding | None, program: Program, listed: Sequence[StepFinding] = ()) -> int:
     """Returns what a device holds of arguments and of results beside arguments that are not donated:
-    as it is, or with the fix of a finding.
+    as it is, or with the fix of a finding: of a donation all that are `listed`, which one line donates.
     """
     if mended is None:
         return held_bytes(program, {}, donated=())
     is_donated = mended.kind == "missing_donation"
     cast = 0 if mended.specs or is_donated else saved_bytes(mended, program)
-    return held_bytes(program, dict(mended.specs), [mended.path] * is_donated) - cast
+    others = (each.path for each in listed if _is_donation(each))
+    donated = [mended.path, *others] if is_donated else []
+    return held_bytes(program, dict(mended.specs), donated) - cast
 
 
 def _mended(wrong: Wrong) -> int:
@@ -695,6 +709,17 @@ def _count(number: int, notes: int = 0) -> str:
         return noted or "Nothing is wrong so far"
     wrong = "1 thing is wrong" if number == 1 else f"{number} things are wrong"
     return ", ".join(filter(None, (wrong, noted)))
+
+
+def _numbers(listed: Sequence[StepFinding]) -> list[int]:
+    """Returns the numbers of findings: donations, which one line makes, have that of the first."""
+    keys = dict.fromkeys(_numbered_as(each) for each in listed)
+    places = {key: at for at, key in enumerate(keys, 1)}
+    return [places[_numbered_as(each)] for each in listed]
+
+
+def _numbered_as(each: StepFinding) -> fix.Key:
+    return ("missing_donation", "") if _is_donation(each) else fix.key(each)
 
 
 def _is_note(each: StepFinding, wrong: Wrong) -> bool:
@@ -736,6 +761,8 @@ def _headline(wrong: Wrong) -> str:
         fixes = wrong.fixes
         if slight := _slight(fixes.lead, wrong.compiled):
             return slight
+        if donations := _not_donated(wrong):
+            return donations
         first = _first(fixes.lead, wrong.compiled, wrong.program, wrong.seen or wrong.now)
         why = NO_GAIN if fixes.is_no_gain else ""
         if fixes.lead and fixes.is_spent(fixes.lead):
@@ -743,6 +770,16 @@ def _headline(wrong: Wrong) -> str:
         return f"{first.removesuffix('.')}; its fix is {why}." if why else first
     of = ", ".join(map(small, change.raised))
     return f"Worse than before: {of} {'rises' if len(change.raised) == 1 else 'rise'}."
+
+
+def _not_donated(wrong: Wrong) -> str:
+    """Returns how many groups one line donates where that is first, and what a device then holds; "" of
+    one group.
+    """
+    number = sum(map(_is_donation, wrong.fixes.listed))
+    if not _is_donation(wrong.fixes.lead) or number < 2:
+        return ""
+    return f"{number} groups are not donated: {_change(wrong.held[0], wrong.held[-1])} held."
 
 
 def _slight(first: StepFinding | None, of: StrategyResult | None) -> str:
@@ -826,6 +863,7 @@ def _arrays(each: StepFinding) -> str:
 
 def _finding(
     at: int,
+    number: int,
     each: StepFinding,
     copied: int,
     costs: str,
@@ -836,7 +874,7 @@ def _finding(
         words += f" {bytes_text(copied)} of it, not donated, is held twice."
     with st.container(horizontal=True, vertical_alignment="center", key=f"finding-{at}"):
         title, _ = _titled(each, wrong.program)
-        numbered_title = f":{'orange' if at else 'red'}[**{plain(f'{at + 1}. {title}')}**]"
+        numbered_title = f":{'orange' if at else 'red'}[**{plain(f'{number}. {title}')}**]"
         if _is_note(each, wrong):
             numbered_title = f":gray[**{plain(title)}**]"
         has_fix = each.specs or each.kind == "missing_donation"  # else the sentence has what to do

@@ -1336,6 +1336,29 @@ def test_what_saves_nothing_beside_donations_moves_no_headline_and_no_button(wai
     )
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_donations_that_one_line_makes_are_one_thing_that_is_wrong(number, is_compiled):
+    program = Program(door.described_example(), door.described_example().mesh)
+    twice = [
+        StepFinding(kind="missing_donation", path=path, bytes_per_device=1 << 30, sentence="")
+        for path in ("moments", "params", "cache")[:number]
+    ]
+    other = StepFinding(kind="constant", path="f.py:3", bytes_per_device=1 << 20, sentence="")
+    of = StrategyResult(
+        status="ok", prediction=waits(0.003), memory_bytes=MemoryBytes(peak=1 << 30)
+    )
+    run = Result.model_construct(run="none", strategies={"auto": of}, order=("auto",))
+    fixes, held = fix.Fixes(twice, {}, {}), [5 << 29, 5 << 28]
+    known = (of, run) if is_compiled else (None, None)
+    wrong = result.Wrong(program, fixes, None, held, 1 << 34, *known)
+    many = f"{number} groups are not donated: 2.5 → 1.2 GiB held."
+    one = "moments is held twice on each device."
+    assert result._headline(wrong) == (many if number > 1 else one)
+    assert result._numbers([other, *twice]) == [1, *[2] * number]
+    assert result._numbers([*twice, other]) == [*[1] * number, 2]
+
+
 def test_a_step_whose_every_fix_is_worse_leads_with_what_it_waits_for(opened):
     """Whose fix no press would give: its row has the figures, and what to press is another change."""
     experiment, first, twice, wrong = opened

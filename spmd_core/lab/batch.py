@@ -44,6 +44,11 @@ class Batch:
         self.left_out = ""  # workers of the cluster that get no run, and why
 
     @property
+    def lab(self) -> Lab:
+        """Whose runs they are."""
+        return self._lab
+
+    @property
     def is_over(self) -> bool:
         """Whether no more is wanted of it, or its time is over."""
         return self._stop() or time.monotonic() >= self.deadline

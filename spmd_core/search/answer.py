@@ -33,7 +33,8 @@ class Proof:
 
     `comparison` and `medians_s` name candidates, the fastest first in `medians_s`; `numbers` are
     theirs in the search, in the same order. `rounds` is how many the best two share, in all
-    processes; `partial`: the time was over before it was done.
+    processes; `partial`: the time was over before it was done. `alone_s`: what those took that were
+    measured alone before, at other times, the least and the most.
     """
 
     run: str
@@ -43,6 +44,7 @@ class Proof:
     numbers: tuple[int, ...]
     rounds: int
     partial: bool = False
+    alone_s: tuple[float, float] | None = None
 
     @property
     def faster(self) -> str:

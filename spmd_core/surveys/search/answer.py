@@ -145,6 +145,7 @@ def front_words(
         least = "costs the least" if price else "uses the least memory"
         stage = front[0].stage
         known = "" if stage == "estimated" else f" that is {stage}"
+        known = f"{known} side by side" if front[0].study else known
         near = "" if stage == "measured" else f", within {SAME:.1%}"
         return f"The fastest{known} also {least}{near}: {called_words(front[0])}."
     costs = [

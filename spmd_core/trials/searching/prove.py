@@ -1,6 +1,7 @@
 """The best few side by side: one run in whose shuffled rounds each of them takes turns."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
@@ -89,7 +90,8 @@ def prove(runs: Runs, answer: Answer) -> tuple[Proof | None, list[Candidate]]:
         for each in chosen
         if each.number in keys
     ]
-    return proof_of(chosen, result), changed
+    proof = proof_of(chosen, result)
+    return proof and replace(proof, alone_s=_alone_s(runs.lab, chosen)), changed
 
 
 def side_by_side(runs: Runs, chosen: Iterable[Candidate]) -> tuple[Result | None, dict[int, str]]:
@@ -112,7 +114,21 @@ def stored_proof(lab: Lab, candidates: Sequence[Candidate]) -> Proof | None:
     except LabError:
         return None
     chosen = [each for each in candidates if each.study == run]
-    return proof_of(chosen, result) if result else None
+    proof = proof_of(chosen, result) if result else None
+    return proof and replace(proof, alone_s=_alone_s(lab, chosen))
+
+
+def _alone_s(lab: Lab, chosen: Iterable[Candidate]) -> tuple[float, float] | None:
+    """Returns the least and the most that candidates took in the runs that first measured them; None
+    where these are gone.
+    """
+    took: list[float] = []
+    for each in chosen:
+        with suppress(LabError):
+            result = lab.facts(each.run) if each.run else None
+            outcome = result.strategies.get(each.strategy) if result else None
+            took += [outcome.median_s] if outcome and outcome.median_s else []
+    return (min(took), max(took)) if took else None
 
 
 def proof_of(chosen: Sequence[Candidate], result: Result) -> Proof | None:

@@ -320,7 +320,8 @@ def ranked(answer: Answer, is_counted: bool = True) -> None:
         st.caption(plain(words.funnel_words(answer)))
     _, title, _ = charts.times_of([row.candidate for row in listed])
     is_by_time = answer.question.minimize == "time"
-    st.html(rows.html(listed, title, answer.counts, is_by_time, answer.open_numbers))
+    opened = answer.open_numbers, answer.proof_of_winner
+    st.html(rows.html(listed, title, answer.counts, is_by_time, *opened))
     drawn = {number for row in listed for number in (row.candidate.number, *row.others)}
     if is_counted and (more := len(answer.open_numbers - drawn)):
         st.caption(f"{count_text(more)} more could win: *Every candidate* lists them.")

@@ -7,7 +7,14 @@ from html import escape
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from spmd_core.base import between, bytes_text, number_text, sums_by_key, three_digits
+from spmd_core.base import (
+    between,
+    bytes_text,
+    number_text,
+    span_text,
+    sums_by_key,
+    three_digits,
+)
 from spmd_core.machine import get_topology
 from spmd_core.search import FEW, Candidate, Proof, Ranked, score
 from spmd_core.surveys import search as words
@@ -203,11 +210,12 @@ def html(
     counts: Mapping[str, int],
     is_by_time: bool = False,
     open_numbers: Collection[int] = (),
+    proof: Proof | None = None,
 ) -> str:
     """Returns the rows below the key of their parts, as HTML; `title`: what their times are of;
     `counts`: of all candidates, by group; `is_by_time`: the best is the fastest; `open_numbers`: of
     computations that could win, the only ones behind which the range of the best is drawn, as what was
-    measured in paired rounds is settled whether ranges overlap or not.
+    measured in paired rounds is settled whether ranges overlap or not; `proof`: those rounds.
     """
     best, base = rows[0], links.base_address("search")
     spans = _band_words(best, is_by_time, bool(open_numbers))
@@ -227,9 +235,18 @@ def html(
         many = counts.get(group, 0)
         drawn = sum(1 + len(row.others) for row in members)
         of = f", {drawn} of {many:,}" * (many > drawn)
-        lines.append(f'<tr><th colspan="4" scope="colgroup">{escape(group)}{of}</th></tr>')
+        lines.append(
+            f'<tr><th colspan="4" scope="colgroup">{escape(_title(group, proof))}{of}</th></tr>'
+        )
         lines += (_line(row, row is best, base, _is_open(row, open_numbers)) for row in members)
     return f'<div class="ranked" style="{band}"><table>{"".join(lines)}</table></div>'
+
+
+def _title(group: str, proof: Proof | None) -> str:
+    """Returns how the times of a group are known; of those measured alone what the others took then."""
+    if group != _ALONE or proof is None or proof.alone_s is None:
+        return group
+    return f"{group}, when those side by side took {span_text(*proof.alone_s)}"
 
 
 def _key(rows: Sequence[RankedRow]) -> str:

@@ -386,3 +386,8 @@ def test_what_was_measured_alone_is_no_row_among_those_of_the_same_rounds():
         "measured alone, each at another time",
     ]
     assert {row.group for row in ranked_rows(groups)} == {"measured"}
+    proof.alone_s = None
+    assert "each at another time<" in html(rows, "Time", answer.counts, proof=proof)
+    proof.alone_s = 0.5, 0.75
+    then = "each at another time, when those side by side took 500 to 750 ms<"
+    assert then in html(rows, "Time", answer.counts, proof=proof)

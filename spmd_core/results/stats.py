@@ -188,8 +188,8 @@ def rank_interval(rounds: Rounds) -> tuple[float, float]:
     """
     values = sorted(float(np.median(turns)) for turns in rounds)
     reach = _normal_quantile((1 + MEDIAN_CONFIDENCE) / 2) * math.sqrt(len(values)) / 2
-    low, high = math.floor(len(values) / 2 - reach), math.ceil(len(values) / 2 + reach)
-    return values[max(0, low)], values[min(len(values) - 1, high)]
+    low = max(0, math.floor(len(values) / 2 - reach))
+    return values[low], values[-1 - low]
 
 
 def rounds_to_add(

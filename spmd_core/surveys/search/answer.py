@@ -555,6 +555,8 @@ def best_words(answer: Answer, winner: Candidate, own: Own | None = None) -> str
         return f"Best of {count_text(known)} {winner.stage}: {lead_name(winner)}."
     if not winner.step and winner.stage == "estimated" and answer.open_numbers:
         return f"Too close to tell by estimates. The first is {lead_name(winner)}."
+    if not winner.step and (answer.rivals or answer.open_alone):
+        return f"Too close to tell. The first is {lead_name(winner)}."
     return f"Best{' so far' * bool(answer.open_numbers)}: {lead_name(winner)}."
 
 

@@ -65,7 +65,10 @@ def finalists(answer: Answer, left_s: float = MOST * ROW_S) -> list[Candidate]:
     most = max(2, min(MOST, int(left_s / ROW_S)))
     best = answer.proof.best_numbers if answer.proof else ()
     proven = [each for each in measured if each.number in best]
-    order = {each.number: each for each in (*proven, *measured[:2], *near)}
+    # strategies of one sharding are near each other: another sharding goes first
+    firsts = {run_key(each): each for each in reversed(measured)}
+    ahead = sorted(firsts.values(), key=_seconds)[:2]
+    order = {each.number: each for each in (*proven, *ahead, *near)}
     chosen = dict(list(order.items())[:most])
     known = (each.candidate for each in answer.standards if each.candidate)
     baselines = [each for each in known if each.measured_s is not None]

@@ -59,7 +59,8 @@ def cost_words(experiment: Experiment) -> str:
 
 def nothing_yet(does: str) -> None:
     """Draws that there is no answer yet, and what Run does."""
-    st.caption(f":material/play_circle: Nothing has been computed yet. Press Run to {does}.")
+    words = plain(f"Nothing has been computed yet. Press Run to {does}.")
+    st.caption(f":material/play_circle: {words}")
 
 
 def pictures(experiment: Experiment) -> None:

@@ -372,13 +372,20 @@ def _loads(answer: ServingAnswer) -> None:
 
 
 def _late(question: ServingQuestion, row: ServingRow) -> str:
-    """Returns as HTML by what a cell misses its limits: requests that wait, or the limit."""
-    served, _, limit = row.served, *row.verdict.partition("misses ")[1:]
-    if served and served.waiting:
-        return f"<em>{served.running:,} run, {served.waiting:,} wait</em>"
-    limit_s = {"ttft": question.ttft_s, "tpot": question.tpot_s}.get(limit)
-    what = "first" if limit == "ttft" else "each"
-    return f"<em>misses {escape(seconds_text(limit_s))} {what}</em>" if limit_s else ""
+    """Returns as HTML by what a cell misses its question: requests that wait, and limits."""
+    if (served := row.served) is None:
+        return ""
+    waiting = f"{served.running:,} run, {served.waiting:,} wait"
+    limits = (
+        (served.ttft.estimate, question.ttft_s, "first"),
+        (served.tpot.estimate, question.tpot_s, "each"),
+    )
+    late = [waiting] * bool(served.waiting) + [
+        f"misses {seconds_text(limit_s)} {what}"
+        for seconds, limit_s, what in limits
+        if limit_s and seconds > limit_s
+    ]
+    return "".join(f"<em>{escape(each)}</em>" for each in late)
 
 
 def _sizes(load: ServingLoad) -> tuple[object, ...]:

@@ -380,13 +380,9 @@ def test_loads_that_miss_a_limit_are_marked_in_their_cell(data_folder):
     form = {"model": "qwen3-32b", "chips": "v6e:..16", "tpot": "15ms"}
     screen = opened("predict", show="serving", **form)
     html = next(each.proto.body for each in screen.get("html") if "stacked" in each.proto.body)
-    given = read_serving(form)
-    late = [
-        row.served.tpot_s
-        for _, row in serve(given).by_load
-        if row.served.tpot_s > 0.015 and not row.served.waiting and "misses" in row.verdict
-    ]
-    assert late and html.count("misses 15 ms each") == len(late)
+    rows = [row.served for _, row in serve(read_serving(form)).by_load]
+    late = [each.waiting for each in rows if each.tpot.estimate > 0.015]
+    assert any(late) and not all(late) and html.count("misses 15 ms each") == len(late)
 
 
 def test_figures_of_the_answer_have_their_intervals_and_one_unit_of_speed_each(data_folder):

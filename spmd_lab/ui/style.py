@@ -119,6 +119,7 @@ img.glimpse {{ height: 2.8rem; max-width: 7.5rem; object-fit: contain; object-po
 [class*="st-key-line-"] em.orange {{ color: light-dark(#9a4a00, #f2b37a); }}
 [class*="st-key-line-"] button, [class*="st-key-line-"] button > div {{ justify-content: flex-start; padding: 0; }}
 [class*="st-key-line-"] {{ column-gap: 0.5rem; position: relative; align-items: center; flex: none; min-height: 4.4rem; padding: 0.5rem 1.75rem 0.5rem 0.5rem; border-top: 1px solid var(--line); border-radius: 0 !important; }}
+[class*="st-key-line-within-"] {{ padding-left: 2.25rem; }}
 [class*="st-key-line-"]:hover {{ background: var(--tint); }}
 [class*="st-key-line-"] :is([data-testid="stElementContainer"]:has(> [data-testid="stHtml"]), [data-testid="stHtml"]) {{ display: contents; }}
 [class*="st-key-line-"] > :has([data-testid="stCheckbox"]) {{ z-index: 1; flex: none; padding-right: 0.75rem; }}

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from html import escape
 from itertools import groupby
@@ -47,14 +48,15 @@ def draw(runs: Sequence[RunSummary], searches: Sequence[KeptSearch], evidence: s
                 if isinstance(row, KeptSearch):
                     together.search_row(row)
                     continue
-                (run, *alike) = row
+                (run, *alike) = row.runs
+                is_batch = together.is_batch(row.runs)
                 facts = (
-                    together.facts_of(row)
-                    if together.is_batch(row)
+                    together.facts_of(row.runs)
+                    if is_batch
                     else _facts(run, "" if alike else changes[run.run], evidence)
                 )
-                is_ticked = _row(run, alike, facts, day == PINNED, run.run in named)
-                of_row = [each.run for each in row if together.is_batch(row) or each is run]
+                is_ticked = _row(row, facts, day == PINNED, run.run in named)
+                of_row = [each.run for each in row.runs if is_batch or each is run]
                 (named.update if is_ticked else named.difference_update)(of_row)
     kept_order = [run.run for run in runs if run.run in named]
     state.set_aside(_SCREEN, _TICKED, [*kept_order, *sorted(named.difference(kept_order))])
@@ -65,45 +67,74 @@ def draw(runs: Sequence[RunSummary], searches: Sequence[KeptSearch], evidence: s
         st.caption(f"The last {MOST_LISTED} are listed: search for others.")
 
 
-def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, list[RunSummary]]]:
-    """Yields the day and the runs of each row: those of one batch or experiment where its last is,
-    unless one of them is ticked or unfolded.
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The runs of a row: those of one batch or experiment, or one of them below the first.
+
+    Attributes:
+      unfolded: how many are listed below it, each in a row of its own.
+    """
+
+    runs: list[RunSummary]
+    unfolded: int = 0
+    is_within: bool = False
+
+
+def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Folded]]:
+    """Yields the day of each row and what is in it: runs of one batch or experiment where the last of
+    them is, each in its own row where they are unfolded or one below the first is ticked alone.
     """
     zone, now = st.context.timezone, time.time()
-    apart = {*ticked(), *(state.aside(_SCREEN, _UNFOLDED) or ())}
     for day, of_day in groupby(runs, lambda run: day_of(run, zone, now)):
         for alike in by_key((cards.same(run), run) for run in of_day).values():
-            is_apart = any(run.run in apart for run in alike)
-            yield from ((day, row) for row in ([[run] for run in alike] if is_apart else [alike]))
+            if not _is_unfolded(alike):
+                yield day, Folded(alike)
+                continue
+            yield day, Folded(alike[:1], len(alike) - 1)
+            yield from ((day, Folded([run], is_within=True)) for run in alike[1:])
+
+
+def _is_unfolded(alike: Sequence[RunSummary]) -> bool:
+    held, opened = {*ticked()}, state.aside(_SCREEN, _UNFOLDED) or ()
+    is_batch_held = together.is_batch(alike) and all(run.run in held for run in alike)
+    is_part = any(run.run in held for run in alike[1:]) and not is_batch_held
+    return len(alike) > 1 and (is_part or any(run.run in opened for run in alike))
 
 
 def _placed(
     runs: Sequence[RunSummary], searches: Sequence[KeptSearch], has_more: bool
-) -> Iterator[tuple[str, list[RunSummary] | KeptSearch]]:
+) -> Iterator[tuple[str, Folded | KeptSearch]]:
     """Yields the day and what is in each row: searches before the first run that is older, those older
     than every run unless the list `has_more`.
     """
     zone, now = st.context.timezone, time.time()
     left = sorted(searches, key=lambda each: each.at)
     for day, row in folded(runs):
-        while left and day != PINNED and left[-1].at > row[0].submitted_at:
+        is_placed = day == PINNED or row.is_within
+        while left and not is_placed and left[-1].at > row.runs[0].submitted_at:
             yield _day(left[-1].at, zone, now), left.pop()
         yield day, row
     if not has_more:
         yield from ((_day(each.at, zone, now), each) for each in reversed(left))
 
 
-def _unfold(runs: Sequence[RunSummary]) -> None:
-    """Draws a button that lists each of some runs; with their times where these are apart."""
+def _unfold(runs: Sequence[RunSummary], unfolded: int) -> None:
+    """Draws a button that lists each of some runs, with their times where these are apart; or that
+    folds those which are `unfolded` below the first.
+    """
     spread = "" if together.is_batch(runs) else together.span_of(runs)
-    held = [*(state.aside(_SCREEN, _UNFOLDED) or ()), runs[0].run]
+    first, held = runs[0].run, state.aside(_SCREEN, _UNFOLDED) or ()
     st.button(
-        plain(f"{len(runs)} runs{spread and f', {spread}'}"),
-        key=f"unfold:{runs[0].run}",
+        plain("Fold" if unfolded else f"{len(runs)} runs{spread and f', {spread}'}"),
+        key=f"unfold:{first}",
         type="tertiary",
-        icon=":material/expand_more:",
+        icon=f":material/expand_{'less' if unfolded else 'more'}:",
         on_click=state.set_aside,
-        args=(_SCREEN, _UNFOLDED, held),
+        args=(
+            _SCREEN,
+            _UNFOLDED,
+            [*(each for each in held if each != first)] + [first] * (not unfolded),
+        ),
     )
 
 
@@ -140,18 +171,13 @@ def _key(run: str) -> str:
     return f"tick:{run}"
 
 
-def _row(
-    run: RunSummary,
-    alike: Sequence[RunSummary],
-    facts: str,
-    is_pinned: bool,
-    is_ticked: bool,
-) -> bool:
-    is_batch = together.is_batch([run, *alike])
+def _row(row: Folded, facts: str, is_pinned: bool, is_ticked: bool) -> bool:
+    (run, *alike), is_batch = row.runs, together.is_batch(row.runs)
     name = run.labels.name or cards.short_words(run.experiment, has_mesh=False)
-    name = together.name_of([run, *alike]) if is_batch else name
+    name = together.name_of(row.runs) if is_batch else name
     moment = when_words(run.submitted_at, st.context.timezone)
-    with st.container(horizontal=True, gap=None, wrap=False, key=f"line-{run.run}"):
+    key = f"line-{'within-' * row.is_within}{run.run}"
+    with st.container(horizontal=True, gap=None, wrap=False, key=key):
         drawn = st.checkbox(
             plain(f"Tick {name}, {moment}"),
             key=state.seed(_key(run.run), is_ticked),
@@ -159,16 +185,16 @@ def _row(
         )
         page, query = cards.page_of(run.experiment), cards.query(run.experiment, run.run)
         if is_batch:
-            page, query = together.link_of([run, *alike])
-        if alike:
+            page, query = together.link_of(row.runs)
+        if alike or row.unfolded:
             with st.container(gap=None):
                 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                     st.page_link(page, label=f"**{plain(name)}**", query_params=query)
-                    _unfold([run, *alike])
+                    _unfold(row.runs, row.unfolded)
                 st.caption(facts)
         else:
             st.page_link(page, label=f"**{plain(name)}** {facts}", query_params=query)
-        came = together.came([run, *alike]) if is_batch else f"{_verdict(run)}<b>{_figure(run)}</b>"
+        came = together.came(row.runs) if is_batch else f"{_verdict(run)}<b>{_figure(run)}</b>"
         st.html(
             f"{glimpse.html(run.best_experiment)}{came}"
             f"<small>{moment[5:10] if is_pinned else moment[11:16]}</small>"
@@ -218,10 +244,12 @@ def _day(moment: float, zone: str | None, now: float) -> str:
 
 
 def _before(runs: Sequence[RunSummary]) -> dict[str, RunSummary]:
-    """Returns for each run the one of the same workload, and program, before it, of these."""
+    """Returns for each run the one of the same workload, program and model before it, of these."""
     earlier, last = {}, {}
     for run in sorted(runs, key=lambda each: (each.submitted_at, each.run)):
-        of = run.experiment.workload, _program(run), bool(run.experiment.variants)
+        plan = run.experiment.plan
+        kind = run.experiment.workload, _program(run), plan.model if plan else ""
+        of = kind, bool(run.experiment.variants)
         if of in last:
             earlier[run.run] = last[of]
         last[of] = run

@@ -130,6 +130,14 @@ def test_runs_of_one_experiment_and_day_are_one_row_until_unfolded(opened, data_
     assert button.label == "3 runs, 10.0 to 30.0 µs"
     button.click().run()
     assert listed(screen)[:3] == repeats[::-1] and "6 runs." in said(screen)
+    (fold,) = (each for each in screen.button if each.key.startswith("unfold:"))
+    assert fold.label == "Fold"
+    fold.click().run()
+    assert listed(screen)[:2] == [repeats[2], SECOND], "as before"
+    screen.checkbox[0].check().run()
+    assert listed(screen)[:2] == [repeats[2], SECOND], "a tick leaves them one row"
+    assert screen.button(key="compare").label == "Details"
+    screen.checkbox[0].uncheck().run()
     lab.notebook.label(repeats[1], name="kept")  # a row of its own, between those of one row
     assert listed(opened()) == [repeats[2], repeats[1], SECOND, FIRST, MEASURED]
 

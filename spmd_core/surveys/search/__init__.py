@@ -69,6 +69,7 @@ from spmd_core.surveys.search.candidates import (
 )
 from spmd_core.surveys.search.kept import (
     answer_json,
+    by_words,
     candidate_row,
     kept_candidate,
     kept_search,
@@ -101,6 +102,7 @@ __all__ = [
     "batches_words",
     "beats",
     "best_words",
+    "by_words",
     "called_words",
     "candidate_row",
     "choice_words",

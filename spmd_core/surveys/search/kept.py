@@ -152,6 +152,17 @@ def kept_words(kept: KeptSearch) -> str:
     return f"{hours} for a billion tokens, {first.known_by}: {first.name}"
 
 
+def by_words(kept: KeptSearch, text: str) -> str:
+    """Returns a text of a kept search of a computation with its candidates in words; of other searches
+    as it is.
+    """
+    if "model" in kept.question or kept.question.get("kind") == link.SERVING:
+        return text
+    for name in sorted((each.name for each in kept.ranking), key=len, reverse=True):
+        text = text.replace(name, named_words(name))
+    return text
+
+
 def kept_candidate(
     each: Candidate, answer: Answer, others: int = 0, why: str = ""
 ) -> KeptCandidate:

@@ -35,6 +35,7 @@ _PHASES = {"trace": "Trace", "lower": "Lower", "compile": "Compile", "first_run"
 _MEMORY = {"argument": "Arguments", "output": "Results", "temp": "Temporaries"}
 _ROOM, _MOST_ROOM = 0.012, 0.6  # of the axis behind the longest bar: for each character, at most
 _FARTHEST = 100.0  # a ratio that is drawn
+_RATIOS = [step * 10**power for power in (-2, -1, 0, 1) for step in (1, 2, 5)] + [100]  # ticks
 _FAR = 2.5  # times the longest time: how far a line is drawn
 _ABOVE = {"type": "text", "dy": -13, "fontWeight": 600}
 _EVEN = {"type": "rule", "strokeWidth": 1.5, **INK}
@@ -199,7 +200,7 @@ def ratios_chart(
         "x",
         title=f"times as long as {baseline} (line: {kind}); left of 1 is faster",
         scale={"type": "log", "domain": domain, "nice": False},
-        axis={"tickCount": 6, "format": "~g"},
+        axis={"values": _RATIOS, "format": "~g"},
     )
     shared = {"y": rows_axis([*ratios]), "color": category("run", labels)}
     interval = {"x": x | {"field": "low"}, "x2": {"field": "high"}}

@@ -68,7 +68,7 @@ def draw(runs: Sequence[RunSummary], searches: Sequence[KeptSearch], evidence: s
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldedRow:
     """The runs of a row: those of one batch or experiment, or one of them below the first.
 
     Attributes:
@@ -80,7 +80,7 @@ class Folded:
     is_within: bool = False
 
 
-def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Folded]]:
+def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, FoldedRow]]:
     """Yields the day of each row and what is in it: runs of one batch or experiment where the last of
     them is, each in its own row where they are unfolded or one below the first is ticked alone.
     """
@@ -88,10 +88,10 @@ def folded(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Folded]]:
     for day, of_day in groupby(runs, lambda run: day_of(run, zone, now)):
         for alike in by_key((cards.same(run), run) for run in of_day).values():
             if not _is_unfolded(alike):
-                yield day, Folded(alike)
+                yield day, FoldedRow(alike)
                 continue
-            yield day, Folded(alike[:1], len(alike) - 1)
-            yield from ((day, Folded([run], is_within=True)) for run in alike[1:])
+            yield day, FoldedRow(alike[:1], len(alike) - 1)
+            yield from ((day, FoldedRow([run], is_within=True)) for run in alike[1:])
 
 
 def _is_unfolded(alike: Sequence[RunSummary]) -> bool:
@@ -103,7 +103,7 @@ def _is_unfolded(alike: Sequence[RunSummary]) -> bool:
 
 def _placed(
     runs: Sequence[RunSummary], searches: Sequence[KeptSearch], has_more: bool
-) -> Iterator[tuple[str, Folded | KeptSearch]]:
+) -> Iterator[tuple[str, FoldedRow | KeptSearch]]:
     """Yields the day and what is in each row: searches before the first run that is older, those older
     than every run unless the list `has_more`.
     """
@@ -171,7 +171,7 @@ def _key(run: str) -> str:
     return f"tick:{run}"
 
 
-def _row(row: Folded, facts: str, is_pinned: bool, is_ticked: bool) -> bool:
+def _row(row: FoldedRow, facts: str, is_pinned: bool, is_ticked: bool) -> bool:
     (run, *alike), is_batch = row.runs, together.is_batch(row.runs)
     name = run.labels.name or cards.short_words(run.experiment, has_mesh=False)
     name = together.name_of(row.runs) if is_batch else name

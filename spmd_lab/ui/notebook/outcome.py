@@ -11,7 +11,7 @@ from spmd_core.answers import strategies_table
 from spmd_core.base import number_text, seconds_text
 from spmd_core.experiment import Experiment, screen_of
 from spmd_core.facts import SURE_PROCESSES, Prediction
-from spmd_core.history import basis_words, evidence_of, is_example, shape_words
+from spmd_core.history import basis_words, evidence_of, is_example, shape_words, when_words
 from spmd_core.machine import default_target
 from spmd_core.plan import get_model, remat_words
 from spmd_core.recipes import differences_of
@@ -179,13 +179,21 @@ def links(compared: Compared) -> None:
     ordered = fastest_first(compared.subjects)
     is_pictured = bool(_predicted_steps(compared, ordered))
     first = ordered[0].run
+    titles = {
+        each.run: each.summary.labels.name or cards.short_words(each.summary.experiment)
+        for each in ordered
+    }
+    is_alike = compared.names == compared.letters and len({*titles.values()}) == 1
     with st.container(horizontal=True, vertical_alignment="center", key=f"named-{first}"):
         for each in ordered:
             name, letter = compared.names[each.run], compared.letters[each.run]
             if not is_pictured:
                 st.html(glimpse.html(each.summary.best_experiment), width="content")
-            title_ = each.summary.labels.name or cards.short_words(each.summary.experiment)
-            _link(each, f"{letter}: {title_}" if name == letter else in_quotes(name))
+            called = f"{letter}: {titles[each.run]}" if name == letter else in_quotes(name)
+            if is_alike:
+                moment = when_words(each.summary.submitted_at, st.context.timezone)
+                called = f"{letter} of {moment[5:16]}"
+            _link(each, called)
 
 
 def fastest_first(subjects: Iterable[Subject]) -> list[Subject]:

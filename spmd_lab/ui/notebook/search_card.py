@@ -13,6 +13,8 @@ from spmd_core.reports import (
     turned,
 )
 from spmd_core.search import KeptSearch, link
+from spmd_core.sheets import NONE
+from spmd_core.surveys.search import by_words, kept_words
 from spmd_lab.ui import shell
 from spmd_lab.ui.charts import shares
 from spmd_lab.ui.markdown import plain
@@ -25,14 +27,18 @@ def card(kept: KeptSearch, key: str) -> None:
     """The card; `key` is one of its own on the screen."""
     with st.container(border=True, key=f"part-{key}"):
         st.markdown(f":material/travel_explore: **{plain(kept.title)}**")
-        st.markdown(f"**{plain(kept.words)}**")
+        lead = kept_words(kept)
+        st.subheader(plain(lead), anchor=False)
+        if rest := by_words(kept, kept.words).removeprefix(lead).removeprefix(". "):
+            st.markdown(plain(rest))
         if kept.origin:
             st.caption(plain(foreign_search_words(kept.origin)))
         if kept.is_drawn:
             st.html(shares.token_bar(kept.token_s))
             st.html(shares.memory_bar(kept.held_bytes, kept.capacity_bytes, when=""))
         if kept.ranking:
-            table = sheet(table_frame(kept_ranking(kept)))
+            frame = table_frame(kept_ranking(kept)).map(lambda text: by_words(kept, text))
+            table = sheet(frame.loc[:, (frame != NONE).any()])
             st.dataframe(
                 table,
                 hide_index=True,

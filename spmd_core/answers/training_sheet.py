@@ -205,7 +205,7 @@ def thrifty_words(row: TrainingRow) -> str:
     """Returns what fewer chips take where the row's own wait for most of their dollars, else ""."""
     if row.thrifty is None:
         return ""
-    chips, run = row.thrifty
+    chips, run = row.thrifty.chips, row.thrifty.run
     takes = f"{days_text(run.days.estimate)} for {money_text(run.money)}"
     if row.run and _is_near_thrifty(row):
         mark = mark_of(row.run.days.estimate, run.days.estimate)
@@ -216,7 +216,7 @@ def thrifty_words(row: TrainingRow) -> str:
 
 def _is_near_thrifty(row: TrainingRow) -> bool:
     """Returns True if the ranges of days of a row and of its thrifty number of chips meet."""
-    return bool(row.run and row.thrifty and row.thrifty[1].days.low <= row.run.days.high)
+    return bool(row.run and row.thrifty and row.thrifty.run.days.low <= row.run.days.high)
 
 
 def _doubt(answer: TrainingAnswer, row: TrainingRow) -> str:
@@ -373,7 +373,7 @@ def _verdict(answer: TrainingAnswer, row: TrainingRow) -> str:
         return even_verdict(answer, row)
     best, (is_best, more, alike) = answer.best, _BEST[answer.by]
     if row is best and row.run and row.thrifty and _is_near_thrifty(row) and answer.question.budget:
-        return mark_of(row.run.days.estimate, row.thrifty[1].days.estimate)
+        return mark_of(row.run.days.estimate, row.thrifty.run.days.estimate)
     if row is best:
         return is_best
     if row.run is None:
@@ -488,6 +488,53 @@ def training_table(answer: TrainingAnswer) -> Table:
     unit, each = time_unit(answer)
     priced = [row for row in rows if row.row.refusal != NO_PRICE]
     return _sheet(capital(unit), each).table(priced, "screen")
+
+
+_OF_TRADE = (  # columns of the numbers of chips of one answer
+    *("On", "Chips", "Verdict", "Tokens a step", "Days", "Hours", "Range of days"),
+    *("Range of hours", "Dollars", "Mesh", "Causal MFU"),
+)
+_ANSWER = "the answer"
+
+
+def trade_table(answer: TrainingAnswer) -> Table | None:
+    """Returns a row for each number of chips of `trade`: days against dollars; None without any."""
+    if not (rows := answer.trade):
+        return None
+    alike = len({row.plan.tokens for row in rows if row.plan}) < 2
+    unit, each = time_unit(answer)
+    kept = {column.title: column for column in _sheet(capital(unit), each).columns}
+    if len({row.kind for row in answer.rows if row.refusal != NO_PRICE}) < 2:
+        del kept["On"]
+    marked = [_Marked(_trade_verdict(answer, row), row, _tokens(row.plan, alike)) for row in rows]
+    return Sheet(tuple(kept[title] for title in _OF_TRADE if title in kept)).table(marked, "screen")
+
+
+def _trade_verdict(answer: TrainingAnswer, row: TrainingRow) -> str:
+    """Returns what a number of chips is to the answer: itself, too slow, too dear, or so many times
+    as long.
+    """
+    best = answer.best
+    if row is best:
+        verdict = _ANSWER
+    elif best is None or best.run is None or row.run is None or not row.meets:
+        verdict = _MISSES
+    else:
+        own, others = measure(best, "days"), measure(row, "days")
+        is_apart = row.run.days.low > best.run.days.high or row.run.days.high < best.run.days.low
+        long = f"{number_text(others / own)}{_BEST['days'][1]}"
+        verdict = long if is_apart else f"{mark_of(own, others)}, {apart_words(own, others)}"
+    return verdict + _doubt(answer, row) + _MAY_NOT_FIT * (not row.is_sure)
+
+
+def training_tables(answer: TrainingAnswer) -> tuple[Table, ...]:
+    """Returns the tables of an answer: the kinds of chip, unless these are one, which the trade has;
+    then days against dollars, where numbers of chips are a trade.
+    """
+    trade, kinds = trade_table(answer), training_table(answer)
+    if trade is None:
+        return (kinds,)
+    return (kinds, trade) if len(kinds.rows) > 1 else (trade,)
 
 
 def unpriced_words(answer: TrainingAnswer) -> str:

@@ -2,10 +2,11 @@
 a deadline, or the fastest run that a budget pays.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from spmd_core.base import refuse, shorten
 from spmd_core.facts import Prediction
@@ -18,6 +19,8 @@ KINDS = ("v5e", "v5p", "v6e", "tpu7x", "h100", "b200")
 # tokens of a step where no batch is given: Llama 3 405B began with so many, arXiv:2407.21783 section 3.4.1
 TOKENS_OF_A_STEP = 2**22
 LEAST_MFU = 0.5  # of the best MFU on other numbers of chips: below, most dollars buy waits
+_FASTER = 0.8  # of the days of fewer dollars: what more dollars buy is worth a row
+_SLOWEST = 30  # times the days of the answer: nobody waits for a month in place of a day
 NO_PRICE = "no price per chip-hour"
 MAY_MISS = "may miss"  # a deadline that the range of a run meets
 COSTS_OVER, MAY_EXCEED = "costs over", "may exceed"  # likewise, a budget
@@ -109,6 +112,25 @@ class TrainingQuestion:
             )
 
 
+class TriedRun(NamedTuple):
+    """The best plan of a number of chips that fits there, and what the run takes."""
+
+    chips: int
+    plan: Plan
+    step: Prediction
+    run: TrainingCost
+
+    @property
+    def days(self) -> float:
+        """Days of the run."""
+        return self.run.days.estimate
+
+    @property
+    def chip_days(self) -> float:
+        """Chip-days of the run."""
+        return self.chips * self.days
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
     """The best plan of one kind of chip, and what the run takes there.
@@ -119,7 +141,7 @@ class TrainingRow:
       step: the instant estimate of the plan.
       run: days, chip-hours and dollars.
       meets: True if it keeps the deadline and the budget.
-      tried: (chips, run) of every number of chips that was looked at, ascending.
+      tried: every number of chips that was looked at and holds a plan, ascending.
       counts, plans, pipelines: numbers of chips, plans and, of these, pipelines that were estimated.
       most: the largest number of chips that was looked at.
       least_money: dollars of the run at the peak rate of any number of chips; None without a price.
@@ -134,7 +156,7 @@ class TrainingRow:
     meets: bool = False
     price: float | None = None
     refusal: str = ""
-    tried: tuple[tuple[int, TrainingCost], ...] = ()
+    tried: tuple[TriedRun, ...] = ()
     counts: int = 0
     plans: int = 0
     pipelines: int = 0
@@ -153,15 +175,15 @@ class TrainingRow:
         return self.held is not None and self.held.fit == "fits"
 
     @property
-    def thrifty(self) -> tuple[int, TrainingCost] | None:
-        """The fastest number of chips and run whose MFU is near the best of those tried; None where
+    def thrifty(self) -> TriedRun | None:
+        """The fastest number of chips whose MFU is near the best of those tried; None where
         the row's own is.
         """
-        most = min((each.chip_hours for _, each in self.tried), default=0.0) / LEAST_MFU
+        most = min((each.run.chip_hours for each in self.tried), default=0.0) / LEAST_MFU
         if self.run is None or self.run.chip_hours <= most:
             return None
-        near = [(chips, each) for chips, each in self.tried if each.chip_hours <= most]
-        return min(near, key=lambda one: one[1].days.estimate)
+        near = [each for each in self.tried if each.run.chip_hours <= most]
+        return min(near, key=lambda each: each.days)
 
 
 @dataclass(frozen=True)
@@ -222,6 +244,35 @@ class TrainingAnswer:
             if not kept or measure(row, "dollars") < measure(kept[-1], "dollars"):
                 kept.append(row)
         return tuple(row.kind for row in kept)
+
+    @cached_property
+    def trade(self) -> tuple[TrainingRow, ...]:
+        """Rows of numbers of chips, the cheapest first, each a fifth faster than the one before: by a
+        budget of those that keep it where some do, by a deadline of all that were looked at; none that
+        takes 30 times as long as the answer. None of a given number, without prices, or of fewer
+        than two.
+        """
+        question, best = self.question, self.best
+        if question.chips or (best and not best.price):
+            return ()
+        rows = [self._row_of(row, each) for row in self.rows if row.price for each in row.tried]
+        if question.budget:
+            rows = [row for row in rows if row.meets] or rows
+        most = _SLOWEST * measure(best, "days") if best else math.inf
+        rows = [row for row in rows if measure(row, "days") <= most]
+        kept: list[TrainingRow] = []
+        for row in sorted(rows, key=lambda row: (measure(row, "dollars"), measure(row, "days"))):
+            is_faster = not kept or measure(row, "days") < _FASTER * measure(kept[-1], "days")
+            if row is best or is_faster:
+                kept.append(row)
+        return tuple(kept) if len(kept) > 1 else ()
+
+    def _row_of(self, row: TrainingRow, tried: TriedRun) -> TrainingRow:
+        """Returns the row of another number of chips of a kind, or its own."""
+        if tried.plan == row.plan:
+            return row
+        plan, step, run, meets = *tried[1:], self.question.is_met_by(tried.run)
+        return replace(row, plan=plan, step=step, run=run, meets=meets, compiled=None)
 
 
 def measure(row: TrainingRow, by: str) -> float:

@@ -3,17 +3,21 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from spmd_core.base import RequestError
-from spmd_core.facts import Prediction
 from spmd_core.machine import nearest_of_chips, topology_of_chips
 from spmd_core.plan import Plan
 from spmd_core.search import REMATS, without_options
 from spmd_core.sweeps.best_mesh import BestMesh, best_mesh, has_stages
 from spmd_core.sweeps.least_memory import least_memory
-from spmd_core.sweeps.training import NO_PRICE, TrainingAnswer, TrainingQuestion, TrainingRow
-from spmd_core.sweeps.training_cost import TrainingCost, least_chip_days, training_run
+from spmd_core.sweeps.training import (
+    NO_PRICE,
+    TrainingAnswer,
+    TrainingQuestion,
+    TrainingRow,
+    TriedRun,
+)
+from spmd_core.sweeps.training_cost import least_chip_days, training_run
 from spmd_core.time import estimate_step
 
 MOST_CHIPS = 16384
@@ -38,32 +42,13 @@ def train(question: TrainingQuestion) -> TrainingAnswer:
     return TrainingAnswer(question, tuple(_Kind(question, kind).row() for kind in question.kinds))
 
 
-class _Run(NamedTuple):
-    """A plan that fits on a number of chips, and what it takes."""
-
-    chips: int
-    plan: Plan
-    step: Prediction
-    cost: TrainingCost
-
-    @property
-    def days(self) -> float:
-        """Days of the run."""
-        return self.cost.days.estimate
-
-    @property
-    def chip_days(self) -> float:
-        """Chip-days of the run."""
-        return self.chips * self.days
-
-
 class _Kind:
     """What is looked at of one kind of chip, by the number of chips."""
 
     def __init__(self, question: TrainingQuestion, kind: str):
         self._question, self._kind = question, kind
         self._price = dict(question.price).get(kind)
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, TriedRun] = {}
         self._larger: dict[int, Plan] = {}  # that do not fit
         self._refused: dict[int, str] = {}
         self._optioned: set[int] = set()  # numbers of chips whose plans were tried under options
@@ -89,7 +74,7 @@ class _Kind:
         row = TrainingRow(
             self._kind,
             price=price,
-            tried=tuple((each.chips, each.cost) for each in runs),
+            tried=tuple(runs),
             counts=len(looked),
             most=max(looked, default=0),
             least_money=24 * self._least * price if self._least and price else None,
@@ -98,14 +83,14 @@ class _Kind:
         )
         if best := self._best():
             meets = self._is_met(best)
-            return replace(row, plan=best.plan, step=best.step, run=best.cost, meets=meets)
+            return replace(row, plan=best.plan, step=best.step, run=best.run, meets=meets)
         if self._larger:
             plan = least_memory(self._larger[max(self._larger)])
             return replace(row, plan=plan, step=estimate_step(plan), refusal="does not fit")
         refusal = self._refused[max(self._refused)] if self._refused else "no number of chips fits"
         return replace(row, refusal=refusal)
 
-    def _look(self, chips: int) -> _Run | None:
+    def _look(self, chips: int) -> TriedRun | None:
         """The run of the best plan without stages on so many chips, under options where these may
         make it one that meets the question.
         """
@@ -122,18 +107,18 @@ class _Kind:
         """
         if (run := self._runs.get(chips)) is None:
             return True
-        least = run._replace(cost=run.cost.scaled(1 - _MOST_GAIN))
+        least = run._replace(run=run.run.scaled(1 - _MOST_GAIN))
         if self._question.days or not self._is_met(least):
             return self._is_met(least) and not self._is_met(run)
         best = self._best()
         return best is None or not self._is_met(best) or least.days < best.days
 
-    def _is_met(self, run: _Run) -> bool:
-        return self._question.is_met_by(run.cost)
+    def _is_met(self, run: TriedRun) -> bool:
+        return self._question.is_met_by(run.run)
 
-    def _is_kept(self, run: _Run) -> bool:
+    def _is_kept(self, run: TriedRun) -> bool:
         """Returns True if a run keeps the limits of the question with all of its range."""
-        return self._is_met(run) and not self._question.doubt(run.cost)
+        return self._is_met(run) and not self._question.doubt(run.run)
 
     @property
     def _fewest(self) -> float:
@@ -174,7 +159,7 @@ class _Kind:
         if cost is None:
             self._larger.setdefault(chips, best.plan)
         elif before is None or cost.days.estimate < before.days:
-            self._runs[chips] = _Run(chips, best.plan, step, cost)
+            self._runs[chips] = TriedRun(chips, best.plan, step, cost)
 
     def _planned(self, chips: int, in_stages: bool, has_options: bool) -> BestMesh:
         """The best plan on so many chips with the question's batch; where a number of chips is given,
@@ -239,7 +224,7 @@ class _Kind:
         """Chip-days that the budget pays."""
         return (self._question.budget or math.inf) / (24 * (self._price or 1.0))
 
-    def _is_better(self, chips: int, best: _Run) -> bool:
+    def _is_better(self, chips: int, best: TriedRun) -> bool:
         """Returns True if so many chips may be better than a run that meets the question: at their peak
         by a deadline, a little above the best MFU by a budget.
         """
@@ -279,7 +264,7 @@ class _Kind:
             run = self._runs[chips]
         return run is None or _waits(run)
 
-    def _best(self) -> _Run | None:
+    def _best(self) -> TriedRun | None:
         """Of runs that meet the question the fewest chips by a deadline, else the fastest, by a budget of
         those that keep it with all of their range where there are some; where none meets it, the
         cheapest by a budget, else the fastest.
@@ -291,11 +276,11 @@ class _Kind:
         if question.budget:
             met = [each for each in met if self._is_kept(each)] or met
         if question.budget and not met:
-            return min(runs, key=lambda each: (each.cost.money or 0.0, each.chips), default=None)
+            return min(runs, key=lambda each: (each.run.money or 0.0, each.chips), default=None)
         return min(met or runs, key=lambda each: (each.days, each.chips), default=None)
 
 
-def _waits(run: _Run) -> bool:
+def _waits(run: TriedRun) -> bool:
     shares = run.step.shares_s
     waits = sum(s for name, s in shares.items() if name.startswith("wait: "))
     return waits > _WAITS * sum(shares.values())

@@ -1,6 +1,7 @@
 """The answer of a training run in words, by value."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -9,8 +10,10 @@ from spmd_core.answers import (
     devices_words,
     five_figures,
     range_words,
+    trade_table,
     training_headline,
     training_table,
+    training_tables,
     tried_words,
     unpriced_words,
 )
@@ -287,11 +290,50 @@ def test_a_budget_inside_the_range_of_dollars_may_be_exceeded():
         assert (", may exceed" in training_headline(seen)) is bool(doubt)
 
 
+@pytest.mark.parametrize(
+    ("limit", "others"),
+    [
+        ({"budget": 1e6}, ""),
+        ({"budget": 2e5}, "may exceed"),
+        ({"budget": 1e3}, "misses"),
+        ({"days": 3.0}, "misses"),
+    ],
+)
+def test_numbers_of_chips_are_days_against_dollars(limit, others):
+    answer = train(TrainingQuestion(FORM, 1e12, 512, ("v5e",), price=PRICE[:1], **limit))
+    (row,), (table,) = answer.rows, training_tables(answer)
+    assert table == trade_table(answer) and "On" not in table.columns
+    known = {each.chips: each for each in row.tried}
+    shown = [known[int(cell.value)] for cell in table.column("Chips")]
+    assert len(shown) > 1
+    for name, of in {
+        "Days": lambda each: each.days,
+        "Dollars": lambda each: each.run.money,
+        "Causal MFU": lambda each: each.step.mfu_causal,
+    }.items():
+        assert [cell.value for cell in table.column(name)] == [of(each) for each in shown]
+    for one, other in pairwise(shown):
+        assert one.run.money < other.run.money and one.days > other.days
+    marks = [*zip(shown, (cell.text for cell in table.column("Verdict")), strict=True)]
+    own = [each.plan for each, mark in marks if mark.startswith("the answer")]
+    assert own == ([row.plan] if row.meets else [])
+    assert any(mark.endswith(others) for _, mark in marks if not mark.startswith("the"))
+    for each, mark in marks:
+        if limit == {"budget": 1e6} and each.days > 1.1 * row.run.days.high:
+            assert mark == f"{number_text(each.days / row.run.days.estimate)}× as long"
+
+
+def test_a_trade_needs_a_price_and_a_limit_and_names_kinds_where_there_are_several():
+    assert trade_table(asked(days=3)) is None is trade_table(asked(chips=256, price=PRICE))
+    kinds, trade = training_tables(asked(budget=1e6, price=PRICE))
+    assert kinds == training_table(asked(budget=1e6, price=PRICE)) and trade.columns[0] == "On"
+
+
 @pytest.mark.parametrize("times", [0.9, 1.1])
 def test_a_thriftier_run_whose_days_meet_those_of_the_fastest_is_not_called_slower(times):
     question = TrainingQuestion(FORM, 1e12, 512, ("v5e",), budget=1e6, price=(("v5e", 1.2),))
     (row,) = train(question).rows
-    chips, thrifty = row.thrifty
+    chips, thrifty = row.thrifty.chips, row.thrifty.run
     days = row.run.days.model_copy(update={"high": times * thrifty.days.low})
     row = replace(row, run=row.run.model_copy(update={"days": days}))
     answer = TrainingAnswer(question, (row,))

@@ -12,7 +12,7 @@ from spmd_core.answers import (
     five_figures,
     step_collectives,
     training_headline,
-    training_table,
+    training_tables,
     tried_words,
     ways_headline,
     ways_json,
@@ -254,7 +254,9 @@ def print_training(answer: TrainingAnswer, as_json: bool) -> None:
         rows = [(each.title, each.value, each.more) for each in figures]
         lines += ["", *table([("", "", ""), *rows])[1:]]
         lines += _tables(best.step)[: len(parts(best.step)) + 2]
-    print("\n".join([*lines, "", *sheet_lines(training_table(answer)), tried_words(answer)]))
+    for shown in training_tables(answer):
+        lines += ["", *sheet_lines(shown)]
+    print("\n".join([*lines, tried_words(answer)]))
 
 
 def nearest_json(plan: Plan) -> dict[str, Any] | None:
@@ -311,7 +313,7 @@ def _row_json(row: TrainingRow) -> Mapping[str, Any]:
         "plans_tried": row.plans,
         "pipelines_tried": row.pipelines,
         "tried": [
-            {"chips": chips, "days": each.days.estimate, "dollars": each.money}
-            for chips, each in row.tried
+            {"chips": each.chips, "days": each.days, "dollars": each.run.money}
+            for each in row.tried
         ],
     }

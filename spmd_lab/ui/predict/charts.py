@@ -8,7 +8,7 @@ from spmd_core.base import bytes_text, seconds_text, span_text, three_digits
 from spmd_core.facts import Estimate, PredictedMemory
 from spmd_core.sweeps import TrainingAnswer, measure
 from spmd_core.terms import chip_title, money_text
-from spmd_core.words import ABOUT_EVEN, RANGE
+from spmd_core.words import ABOUT_EVEN, RANGE, days_text
 from spmd_lab.ui.charts.base import (
     BYTES,
     INK,
@@ -84,6 +84,7 @@ def _beside(side: str) -> Spec:
 
 _SPAN_RULE = {"type": "rule", "strokeWidth": 2, "opacity": 0.5, **INK}  # of an 80% range
 _CHIPS_HEIGHT = 34
+_WIDE = 10  # times the shortest days: beyond, the short ones are one line above zero
 _CHARACTER_PX, _GAP_PX = 6.2, 16  # of the text at the end of a bar
 _BEST, _FRONT_DOT, _OTHER = "best", "on the front", "others"
 _MARKS = {_BEST: "#3b76c4", ABOUT_EVEN: "#3b76c4", _FRONT_DOT: "#5aa6a0", _OTHER: "#a9b4c2"}
@@ -175,15 +176,44 @@ def _chips_rows(answer: TrainingAnswer) -> Iterator[Row]:
         }
 
 
+def trade_chart(answer: TrainingAnswer) -> Spec:
+    """Days against dollars of the numbers of chips of a trade, the answer in a color of its own."""
+    a_day, rows = time_unit(answer)[1], list[Row]()
+    for each in answer.trade:
+        if each.run is None or each.plan is None:
+            continue
+        days = each.run.days
+        rows.append(
+            {
+                "row": f"{each.plan.topology.chips:,} {chip_title(each.kind)}",
+                "name": f"{each.plan.topology.chips:,}",
+                "days": a_day * days.estimate,
+                "low": a_day * days.low,
+                "high": a_day * days.high,
+                "dollars": each.run.money,
+                "mark": _BEST if each is answer.best else _FRONT_DOT,
+                "label": days_text(days.estimate),
+                "money": money_text(each.run.money),
+            }
+        )
+    colors = [_MARKS[mark] for mark in (_BEST, _FRONT_DOT)]
+    color = category("mark", [_BEST, _FRONT_DOT], colors=colors) | {"legend": None}
+    return _price_chart(answer, rows, color, hover(row="chips", label="takes", money="costs"))
+
+
 def _price_chart(
     answer: TrainingAnswer, rows: Sequence[Row], color: Spec, tips: list[Spec]
 ) -> Spec:
+    """Days against dollars, a line over the front; days by their logarithm where they span decades."""
     right, top = (
         1.15 * max(cast(float, row[name]) for row in rows) for name in ("dollars", "high")
     )
     x = quantity("dollars", title="dollars", axis={"format": "$~s"}, scale={"domain": [0, right]})
     title = f"{time_unit(answer)[0]}, estimated, ├─┤ {RANGE}"
-    y = quantity("days", title=title, scale={"domain": [0, top]})
+    low = min(cast(float, row["low"]) for row in rows)
+    is_wide = top > _WIDE * low
+    scale: Spec = {"type": "log", "domain": [low / 1.3, top]} if is_wide else {"domain": [0, top]}
+    y = quantity("days", title=title, scale=scale)
     front = [row for row in rows if row["mark"] != _OTHER]
     line = {
         "type": "line",

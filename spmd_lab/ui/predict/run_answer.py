@@ -1,7 +1,7 @@
 """The answer to the question of a training run: five figures, where the time goes, other chips."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -20,8 +20,10 @@ from spmd_core.answers import (
     five_figures,
     plan_policy,
     range_words,
+    trade_table,
     training_headline,
     training_table,
+    training_tables,
     tried_words,
     unpriced_words,
     way_words,
@@ -40,6 +42,7 @@ from spmd_core.sweeps import (
     MAY_EXCEED,
     TrainingAnswer,
     TrainingCost,
+    TrainingRow,
     budget_verdict,
     context_rows,
     deadline_verdict,
@@ -141,8 +144,7 @@ def ways(plan: Plan) -> None:
     titled = [(way_words(way, plan), way.step) for way in shown]
     if why := range_words(titled):
         st.caption(plain(why))
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="ways"):
-        st.caption("Open the plan of", width="content")
+    with _opens("ways"):
         named = [way_words(way, plan) for way in shown]
         for at, way in enumerate(shown):
             mesh = f", {mesh_text(way.plan.mesh, ' ')}" * (named.count(named[at]) > 1)
@@ -249,26 +251,12 @@ def others(plan: Plan, compiled: Prediction | None = None) -> Callable[[str], No
             answer = _compared(plan, compiled)
         if answer is None:
             return None
-        timed = [row for row in answer.ordered if row.run]
-        if len(timed) > 1:
-            st.vega_lite_chart(
-                charts.training_chart(answer),
-                alt="; ".join(
-                    f"{chip_title(row.kind)} {days_text(row.run.days.estimate)}"
-                    for row in timed
-                    if row.run
-                ),
-                key="other-chips-chart",
-            )
-        draw_filled(training_table(answer))
-        why = range_words((chip_title(row.kind), row.step) for row in timed)
-        notes = " ".join(filter(None, (why, devices_words(answer), unpriced_words(answer))))
-        if notes:
-            st.caption(plain(notes))
-        if timed:
-            _use(answer, plan)
+        _kinds(answer, plan)
+        _trade(answer, plan)
+        if unpriced := unpriced_words(answer):
+            st.caption(plain(unpriced))
     step, name = predictions.step_estimate(estimate_step(plan)), "estimate.html"
-    blocks = (Paragraph(training_headline(answer)), Paragraph(step), training_table(answer))
+    blocks = (Paragraph(training_headline(answer)), Paragraph(step), *training_tables(answer))
     page = Document(experiment_words(experiment_of(plan)), blocks)
     return lambda sender: exports.download(
         "HTML report", lambda: html_text(page), name, "To read.", f"{name} from {sender}"
@@ -320,17 +308,62 @@ def _over_context(plan: Plan) -> None:
         draw_table(table_frame(table))
 
 
-def _use(answer: TrainingAnswer, plan: Plan) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="use-plan"):
-        st.caption("Open the plan of", width="content")
-        for row in answer.ordered:
-            if row.plan is None or row.run is None:
+def _trade(answer: TrainingAnswer, plan: Plan) -> None:
+    """Draws days against dollars of numbers of chips, and a button for each plan."""
+    if (table := trade_table(answer)) is None:
+        return
+    if not _has_kinds(answer):
+        words = (", ".join(cell.text for cell in row) for row in table.rows)
+        st.vega_lite_chart(charts.trade_chart(answer), alt="; ".join(words), key="trade-chart")
+    draw_filled(table)
+    has_kinds = "On" in table.columns
+    with _opens("trade"):
+        for row in answer.trade:
+            if row.plan is None or row.plan == plan:
                 continue
-            pressed = st.button(
-                plain(chip_title(row.kind)), key=f"use:{row.kind}", disabled=row.plan == plan
-            )
-            if pressed:
+            chips = f"{row.plan.topology.chips:,}"
+            name = f"{chips} {chip_title(row.kind)}" if has_kinds else chips
+            if st.button(plain(name), key=f"trade:{row.plan.target}"):
                 _open(row.plan)
+
+
+def _has_kinds(answer: TrainingAnswer) -> bool:
+    """Returns True if an answer compares kinds of chip, or has no numbers of chips to compare."""
+    return training_table(answer) in training_tables(answer)
+
+
+def _kinds(answer: TrainingAnswer, plan: Plan) -> None:
+    """Draws the kinds of chip: a picture, a table, a button for each plan, what a reader has to know."""
+    timed = [row for row in answer.ordered if row.run]
+    if len(timed) > 1:
+        alt = (
+            f"{chip_title(row.kind)} {days_text(row.run.days.estimate)}" for row in timed if row.run
+        )
+        chart = charts.training_chart(answer)
+        st.vega_lite_chart(chart, alt="; ".join(alt), key="other-chips-chart")
+    if _has_kinds(answer):
+        draw_filled(training_table(answer))
+    why = range_words((chip_title(row.kind), row.step) for row in timed)
+    if notes := " ".join(filter(None, (why, devices_words(answer)))):
+        st.caption(plain(notes))
+    if any(row.plan != plan for row in timed):
+        _use(timed, plan)
+
+
+def _use(timed: Sequence[TrainingRow], plan: Plan) -> None:
+    with _opens("use-plan"):
+        for row in timed:
+            is_shown, name = row.plan == plan, plain(chip_title(row.kind))
+            if st.button(name, key=f"use:{row.kind}", disabled=is_shown) and row.plan:
+                _open(row.plan)
+
+
+@contextlib.contextmanager
+def _opens(key: str) -> Iterator[None]:
+    """Draws buttons that open plans, in a row."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=key):
+        st.caption("Open the plan of", width="content")
+        yield
 
 
 def _open(plan: Plan) -> None:

@@ -172,6 +172,22 @@ def test_a_chart_of_prices_has_every_chip_that_its_headline_names():
         assert (drawn == "bar") is (unpriced in named)
 
 
+@pytest.mark.parametrize(("budget", "scale"), [(1e6, "log"), (None, None)])
+def test_a_trade_is_drawn_as_days_against_dollars(budget, scale):
+    form, price = {"model": "llama-3.1-8b", "sequence": 8192}, (("v5e", 1.2),)
+    days = None if budget else 6.0
+    asked = TrainingQuestion(form, 1e12, 512, ("v5e",), days=days, budget=budget, price=price)
+    answer = train(asked)
+    spans = charts.trade_chart(answer)["layer"][1]
+    assert spans["encoding"]["y"]["scale"].get("type") == scale
+    shown = [(row["dollars"], row["days"], row["mark"]) for row in spans["data"]["values"]]
+    assert shown == [
+        (row.run.money, row.run.days.estimate, "best" if row is answer.best else "on the front")
+        for row in answer.trade
+    ]
+    assert len(shown) > 1
+
+
 def test_each_part_of_the_time_is_named_as_in_the_terminal():
     (bars, _) = shares.shares_chart({"time": FOUND})["layer"]
     rows = bars["data"]["values"]

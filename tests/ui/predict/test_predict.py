@@ -746,6 +746,11 @@ def test_a_budget_without_a_price_says_what_it_needs(data_folder):
     assert "About fastest within $1 million: " in headings(screen) and errors(screen) == ""
     assert "v5e within $1 million." in headings(screen)
     assert field(screen, "text_input", "Price per chip-hour ($)").value == "v5e=2", "of no other"
+    offers = [each for each in screen.button if each.key.startswith(("trade:", "use:"))]
+    assert offers and not any(each.disabled for each in offers), "no lone kind to open"
+    offers[0].click().run()
+    assert errors(screen) == "" and figures(screen)["Plan found"]
+    assert f"Fits on {offers[0].label} v5e within $1 million." in headings(screen)
     field(screen, "number_input", "Dollars").set_value(1000.0).run()
     assert "Costs over $1,000 on " in headings(screen)
     assert re.search(r" \$1,000 pays for [\d.]+[BM] tokens\.", headings(screen))

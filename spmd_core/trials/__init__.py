@@ -1,6 +1,7 @@
 """Carries out a search, and tries what would remove a collective."""
 
 from spmd_core.trials.known_sizes import known_sizes, sizes_of
+from spmd_core.trials.remedies.arrays import candidates as first_changes
 from spmd_core.trials.remedies.attached import beside, is_guessed, remedy_lines, with_remedies
 from spmd_core.trials.searching import searches
 from spmd_core.trials.searching.search import FEW_S, Search
@@ -15,6 +16,7 @@ __all__ = [
     "Search",
     "beside",
     "carried_out",
+    "first_changes",
     "is_guessed",
     "known_sizes",
     "remedy_lines",

@@ -17,6 +17,7 @@ from spmd_core.advice import (
     Option,
     answers_of,
     best_of,
+    change_words,
     conclusion,
     doing_words,
     options,
@@ -30,7 +31,13 @@ from spmd_core.facts import Change, Nothing, Remedy, Removal
 from spmd_core.results import Result, compare_rows
 from spmd_core.sheets import NONE
 from spmd_core.terms import listed, title, titles
-from spmd_core.trials import beside, is_guessed, remedy_searches as running, with_remedies
+from spmd_core.trials import (
+    beside,
+    first_changes,
+    is_guessed,
+    remedy_searches as running,
+    with_remedies,
+)
 from spmd_core.words import headline_ratio, off_words, sharding_verdict
 from spmd_core.workloads import STRATEGIES
 from spmd_lab.ui import cards, choices
@@ -50,6 +57,7 @@ _TOGETHER = "Measured together"  # in a session of its own, beside the run of th
 _FAR = 1.5  # times: from there on an estimate beside a measured time has its error
 _ALONE_WINS = ("slower", "too small")  # verdicts on sharding
 INTERVAL_S, _NAMED = 0.5, 3  # and how many collectives are named
+_PLANNED = 4  # changes that are named before they are tried
 _IN_WORDS = 2  # options, the program as it was and one change: the conclusion has both
 HEADING = "What would remove the collectives"
 # draws the button that shows the screen a change: its number, what changes, and the program with it
@@ -73,11 +81,7 @@ def draw(
     is_over = trial is None or trial.is_over
     known = running.known(lab(), result.run) if is_over else None
     if is_over and known is None:
-        with st.container(key="to-press-remedies"):  # nothing to print
-            _headed(names)
-            st.markdown(f"**{coded(_whats(result, shown))}**")
-            st.caption(plain(tries_words(result)))
-            _ask("Try changes", result)
+        _to_press(result, names, shown)
         return
     _headed(names)
     if known is None:
@@ -94,6 +98,28 @@ def draw(
         st.caption(plain(NOTHING_WORTH))
     elif state != "done":
         _ask("Try the rest", result)
+
+
+def _to_press(result: Result, names: Sequence[str] | None, shown: Sequence[str]) -> None:
+    """Draws the button that has changes tried, and what it would try first."""
+    planned = _planned(result, shown[0])
+    with st.container(key="to-press-remedies"):  # nothing to print
+        _headed(names)
+        first = ": changes to try first" * bool(planned)
+        st.markdown(f"**{coded(f'{_whats(result, shown)}{first}')}**")
+        if planned:
+            st.markdown("\n".join(f"- {coded(capital(each))}" for each in planned))
+        st.caption(plain(tries_words(result)))
+        _ask("Try changes", result)
+
+
+def _planned(result: Result, name: str) -> list[str]:
+    """Returns the changes that are tried first for the first collective of a computation's strategy."""
+    experiment, collectives = result.row(name).experiment, result.strategies[name].collectives
+    if experiment.plan or experiment.program or not collectives:
+        return []
+    first = first_changes(experiment, result.row(name).strategy, collectives[0])
+    return list(dict.fromkeys(change_words(experiment, each.changes) for each in first))[:_PLANNED]
 
 
 def tries_words(result: Result) -> str:

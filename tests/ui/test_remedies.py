@@ -55,7 +55,8 @@ def test_answers_are_there_when_the_run_is_opened_again(data_folder):
     screen = opened("compare", run=found.run, tab="Fix it")
     assert "Try changes" in [button.label for button in screen.button]
     whole = "All-reduce over `x`, all-to-all over `x` and all-reduce over `y`"
-    assert any(whole in each.value for each in screen.markdown)
+    assert any(f"{whole}\\: changes to try first" in each.value for each in screen.markdown)
+    assert any("- Use Explicit in place of Automatic" in each.value for each in screen.markdown)
 
     remedy = Remedy(
         changes=(),

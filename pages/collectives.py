@@ -4,7 +4,7 @@ import streamlit as st
 
 from spmd_core.terms import DEFINITIONS, ago
 from spmd_lab.ui import cards, exports, links, live, shell, state
-from spmd_lab.ui.collectives import bandwidths, inputs
+from spmd_lab.ui.collectives import bandwidths, card, inputs
 from spmd_lab.ui.lab import lab
 from spmd_lab.ui.markdown import plain
 
@@ -26,6 +26,8 @@ is_stored = experiment.place.is_absent and live.has_result(run)
 with head:
     st.title(shell.QUESTIONS["collectives"], width="stretch", anchor=False)
     downloads = st.container(width="content")
+    if run is None and not (refusal or misfit):
+        card.offer_one(experiment)
     pressed = st.button(
         "Stored on History" if is_stored else live.press_words("collectives", experiment),
         type="secondary" if experiment.place.is_absent or live.has_result(run) else "primary",

@@ -88,7 +88,7 @@ def off_line_words(points: Iterable[Point], fits: Iterable[Fit]) -> str:
     lines = {(fit.kind, fit.axes): fit for fit in fits}
     far: list[tuple[float, Point, float]] = []
     for point in points:
-        line = point.predicted_s or _fitted_s(point, lines.get((point.kind, point.axes)))
+        line = point.predicted_s or fitted_s(point, lines.get((point.kind, point.axes)))
         if point.time_s and line and not 1 / OFF < (times := point.time_s / line) < OFF:
             far.append((max(times, 1 / times), point, line))
     if not far:
@@ -102,7 +102,8 @@ def off_line_words(points: Iterable[Point], fits: Iterable[Fit]) -> str:
     )
 
 
-def _fitted_s(point: Point, fit: Fit | None) -> float | None:
+def fitted_s(point: Point, fit: Fit | None) -> float | None:
+    """Returns the seconds that the fit of a collective has for a point; None without one."""
     if fit is None:
         return None
     moved = point.bytes * TRANSFERS[point.kind].bus_factor(point.devices)

@@ -26,7 +26,7 @@ from spmd_lab.ui.charts.colors import BEST
 TIME, BUS, ALGORITHM = QUANTITIES = ("Time", "Bus bandwidth", "Algorithm bandwidth")
 _TITLES = {BUS: "bus bandwidth (GB/s)", ALGORITHM: "algorithm bandwidth (GB/s)", TIME: "time"}
 _UNITS = {BUS: 1e9, ALGORITHM: 1e9, TIME: 1e-6}
-MEASURED, PREDICTED = "measured", "predicted"
+MEASURED, PREDICTED, FITTED = "measured", "predicted", "fitted line"
 _HEIGHT_PX, _WIDE_PX = 220, 400  # of a chart; from which width on a label has room beside a line
 _CHARACTER_PX, _GAP_PX = 6.2, 20  # of the text at the end of a bar
 Points = Sequence[Point]
@@ -45,37 +45,60 @@ def sweep_chart(
     span: TimeRange | None = None,
     other_span: TimeRange | None = None,
     is_complete: bool = True,
+    fitted: Points = (),
 ) -> Spec:
-    """Returns a line for each kind: measured with points, predicted dashed, those of the `other` one
-    dotted; of a complete sweep a rule from which size on half of the highest bandwidth is reached.
-    Each is named where it has that `size`, and has its `span` or `other_span`, in times as long.
+    """Returns a line for each kind: measured with points, predicted dashed, `fitted` and those of the
+    `other` one dotted; of a complete sweep a rule from which size on half of the highest bandwidth is
+    reached. Each is named where it has that `size`, and has its `span` or `other_span`, in times as
+    long.
     """
     lead = MEASURED if any(each.time_s for each in points) else PREDICTED
     span = span if lead == PREDICTED else None
-    rows = _rows(points, MEASURED, quantity, lead) + _rows(points, PREDICTED, quantity, lead)
-    rows = _spanned(rows, quantity, span)
-    rows += _spanned(_rows(beside, other, quantity, lead), quantity, other_span)
+    drawn = {MEASURED: points, PREDICTED: points, other: beside, FITTED: fitted}
+    rows = _lines(drawn, quantity, lead, {PREDICTED: span, MEASURED: span, other: other_span})
     band = _band(rows, PREDICTED, quantity, span)
     other_band = _band(rows, other, quantity, other_span)
     pointed = [row for row in rows if row["line"] in (lead, other)]
-    chosen = [row for row in pointed if row["bytes"] == size]
     halves = _halves(points if is_complete else (), quantity)
-    drawn, kinds = ({row[name]: None for row in rows} for name in ("line", "kind"))
-    dashes = {name: e for name, e in (_DASHES | {other: [2, 2]}).items() if name in drawn}
-    x, y = _axes([*points, *beside], quantity, [*band, *other_band])
+    kinds, dashes = {row["kind"]: None for row in rows}, _dashes(rows, other)
+    x, y = _axes([*points, *beside, *fitted], quantity, [*band, *other_band])
     color = category("kind", list(kinds), legend=_KINDS if len(kinds) > _NAMED else None)
     shown = as_is("ink") if len(kinds) == 1 and len(dashes) > 1 else color
-    layers = [
-        *_bands(band, other_band, x, y),
-        layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=_dash(dashes, len(kinds) > _NAMED)),
-        layer(pointed, _POINT, x=x, y=y, color=shown, tooltip=_HOVER),
-        layer(halves, _half_rule(quantity), x=x, y=y, color=shown, tooltip=_HALF_HOVER),
-        layer(chosen, _CHOSEN, x=x, y=y, color=shown, tooltip=_HOVER),
-    ]
+    stroke = _dash(dashes, len(kinds) > _NAMED)
+    layers = [*_bands(band, other_band, x, y)]
+    layers.append(layer(rows, _LINE, x=x, y=y, color=shown, strokeDash=stroke))
+    layers += _marks(pointed, halves, quantity, size, x=x, y=y, color=shown)
     if len(kinds) <= _NAMED:
         layers += _names(rows, quantity, size, -30 if band else -12, x=x, y=y, color=shown)
         layers.append(_half_label(halves, quantity, x=x, color=shown))
     return layered(layers, _HEIGHT_PX)
+
+
+def _lines(
+    drawn: Mapping[str, Points], quantity: str, lead: str, spans: Mapping[str, TimeRange | None]
+) -> list[Row]:
+    """Returns the rows of each line, labeled with their spans."""
+    return [
+        row
+        for line, points in drawn.items()
+        for row in _spanned(_rows(points, line, quantity, lead), quantity, spans.get(line))
+    ]
+
+
+def _marks(
+    pointed: Sequence[Row], halves: Sequence[Row], quantity: str, size: int, **channels: Spec
+) -> Iterator[Spec]:
+    """Yields the points, where half of the highest bandwidth is reached, and the points of `size`."""
+    yield layer(pointed, _POINT, **channels, tooltip=_HOVER)
+    yield layer(halves, _half_rule(quantity), **channels, tooltip=_HALF_HOVER)
+    chosen = [row for row in pointed if row["bytes"] == size]
+    yield layer(chosen, _CHOSEN, **channels, tooltip=_HOVER)
+
+
+def _dashes(rows: Iterable[Row], other: str) -> dict[str, list[int]]:
+    """Returns the dashes of the lines that are drawn."""
+    drawn, known = {row["line"] for row in rows}, _DASHES | {other: [2, 2], FITTED: [2, 4]}
+    return {name: each for name, each in known.items() if name in drawn}
 
 
 def _bands(own: Sequence[Row], other: Sequence[Row], x: Spec, y: Spec) -> Iterator[Spec]:

@@ -25,7 +25,9 @@ from spmd_core.terms import (
     axes_words,
     bandwidths,
     environment_words,
+    fitted_s,
     kind_title,
+    off_line_words,
     ranges_of,
     rate_words,
 )
@@ -92,7 +94,7 @@ def draw(result: Result, when: str) -> None:
     for sentence in failures(result):
         refusal(sentence)
     if shown:
-        _sweep(experiment, points, shown)
+        _sweep(experiment, points, shown, sweep.fits)
     labels.draw(result.run)
     if sweep.fits:
         st.expander("Latency and bandwidth, fitted").dataframe(
@@ -249,15 +251,27 @@ def _over_words(experiment: Experiment, group: str) -> str:
     return f"over {mesh_text(axes, ' ')}" if axes else axes_words(())
 
 
-def _sweep(experiment: Experiment, points: Sequence[Point], shown: Shown) -> None:
+def _sweep(
+    experiment: Experiment, points: Sequence[Point], shown: Shown, fits: Sequence[Fit] = ()
+) -> None:
     quantity = choices.one_of("Show", chart.QUANTITIES, choices.VIEW)
     of_axes = [each for each in points if "+".join(each.axes) == shown.over]
-    _charts(experiment, of_axes, shown, quantity, is_ranked=len(_kinds(points)) > 1)
+    fitted = _fitted(shown.of(points), fits)
+    _charts(experiment, of_axes, shown, quantity, len(_kinds(points)) > 1, fitted)
     with st.expander(
         f"All {len(points)} points as a table", key="points", on_change="rerun"
     ) as numbers:
         if numbers.open:
             st.dataframe(sortable(sweep_points(points, experiment.place)), hide_index=True)
+
+
+def _fitted(own: Sequence[Point], fits: Sequence[Fit]) -> list[Point]:
+    """Returns the points of the fitted line, where the card names one that is off it."""
+    if not off_line_words(own, fits) or any(each.predicted_s for each in own):
+        return []
+    fit = next(fit for fit in fits if (fit.kind, fit.axes) == (own[0].kind, own[0].axes))
+    times = ({"time_s": None, "predicted_s": fitted_s(each, fit)} for each in own)
+    return [each.model_copy(update=time) for each, time in zip(own, times, strict=True)]
 
 
 def _charts(
@@ -266,6 +280,7 @@ def _charts(
     shown: Shown,
     quantity: str = chart.TIME,
     is_ranked: bool = False,
+    fitted: Sequence[Point] = (),
 ) -> None:
     """Draws a chart of the kind that is shown by size, and all kinds ranked at the size shown."""
     own, beside = shown.of(points), shown.of(shown.others)
@@ -273,7 +288,8 @@ def _charts(
     other_ranges = ranges_of(beside, shown.other_spans)
     axes = tuple(shown.over.split("+"))
     span, other_span = (each.get((shown.kind, axes)) for each in (ranges, other_ranges))
-    curve = chart.sweep_chart(own, beside, quantity, shown.other, shown.size, span, other_span)
+    others = (beside, quantity, shown.other, shown.size)
+    curve = chart.sweep_chart(own, *others, span, other_span, fitted=fitted)
     alt = chart.sweep_alt(own, quantity)
     st.vega_lite_chart(curve, key="sweep-chart", alt=alt, width="stretch")
     if is_ranked:

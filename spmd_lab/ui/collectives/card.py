@@ -15,7 +15,6 @@ from spmd_core.base import (
     bytes_text,
     capital,
     mesh_text,
-    numbered,
     seconds_text,
     span_text,
 )
@@ -146,7 +145,6 @@ def draw_plan(experiment: Experiment) -> None:
             if seconds := cards.usually_takes_s(experiment, moved.points_of):
                 st.caption(plain(f"{capital(cards.roughly(seconds))}, as the last such run took."))
             with st.container(horizontal=True, gap="small"):
-                _offer_one(experiment)
                 offers(experiment, "", None, is_next=False)
         with right:
             options, sizes = dict(experiment.options), dict(experiment.mesh)
@@ -155,14 +153,14 @@ def draw_plan(experiment: Experiment) -> None:
             moved.show(chosen_kinds(options)[0], devices, experiment.device_count // devices)
 
 
-def _offer_one(experiment: Experiment) -> None:
-    """Draws a button that leaves the first of several collectives."""
+def offer_one(experiment: Experiment) -> None:
+    """Draws a button that leaves the first of several collectives to measure on simulated devices."""
     options = dict(experiment.options)
-    kind, *others = chosen_kinds(options)
-    if others:
+    kind, *others = chosen_kinds(options) if experiment.what.has_formula else ("",)
+    if others and experiment.place.is_simulated:
         alone = experiment.vary(options=options | {"kinds": kind})
         st.button(
-            plain(f"Only {kind}: {numbered(moved.points_of(alone), 'point')}"),
+            plain(f"Only {kind}, 1 of {1 + len(others)}"),
             key="only-kind",
             on_click=state.replace_draft,
             args=("collectives", state.draft("collectives") | {"options": dict(alone.options)}),

@@ -1,9 +1,11 @@
 """What each collective does, as a picture: the blocks that devices hold before and after it."""
 
+from operator import attrgetter
+
 import numpy as np
 import streamlit as st
 
-from spmd_core.base import bytes_text, count_text
+from spmd_core.base import between, bytes_text, count_text, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.roofline import cases
 from spmd_core.workloads import COLLECTIVES
@@ -39,13 +41,20 @@ def points_of(experiment: Experiment) -> int:
 
 
 def plan_words(experiment: Experiment) -> str:
-    """Returns how many points a sweep will measure."""
+    """Returns what a sweep will measure: sizes of collectives over groups of axes, where each is
+    measured over each group; else how many points.
+    """
     asked = cases(experiment)
     low, high = min(case.sizes[0] for case in asked), max(case.sizes[-1] for case in asked)
-    sizes = (
-        f"{count_text(points_of(experiment))} points from {bytes_text(low)} to {bytes_text(high)}"
-    )
-    return f"To measure on {experiment.target}: {sizes}."
+    kinds, groups = ({*map(attrgetter(name), asked)} for name in ("kind", "axes"))
+    numbers, ends = {len(case.sizes) for case in asked}, (bytes_text(low), bytes_text(high))
+    if len(numbers) == 1 and kinds <= {*COLLECTIVES} and len(asked) == len(kinds) * len(groups):
+        of = numbered(len(kinds), "collective") if len(kinds) > 1 else asked[0].kind
+        over = f" over {len(groups)} groups of axes" * (len(groups) > 1)
+        what = f"{numbered(max(numbers), 'size')} of {of}{over}, {between(*ends)}"
+    else:
+        what = f"{count_text(points_of(experiment))} points from {' to '.join(ends)}"
+    return f"To measure on {experiment.target}: {what}."
 
 
 MOST_DEVICES = 8  # in a picture; of more, as few as show the pattern

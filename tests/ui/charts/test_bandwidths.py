@@ -7,12 +7,16 @@ from html import unescape
 import pytest
 
 from spmd_core.answers import sweep_points
-from spmd_core.base import RequestError
+from spmd_core.base import RequestError, seconds_text
 from spmd_core.experiment import link, parse_experiment
 from spmd_core.machine import GPUS, accelerator_files
-from spmd_core.roofline import PUBLISHED, on_topology, published_spans
+from spmd_core.results import Point
+from spmd_core.roofline import PUBLISHED, fits, on_topology, published_spans
 from spmd_core.terms import sweep_words
 from spmd_core.time.cost.constants import HOP_LATENCY_S, LAUNCH_S, LINK_EFFICIENCY
+from spmd_core.workloads import TRANSFERS
+from spmd_lab.ui.charts import bandwidth as chart
+from spmd_lab.ui.collectives import bandwidths
 from spmd_lab.ui.collectives.card import RESTS_ON
 from spmd_lab.ui.collectives.typed import read_size
 from tests.ui import opened, said
@@ -150,6 +154,43 @@ def test_a_link_to_simulated_devices_keeps_its_target(data_folder):
         "Predict on v5e:2x4" in each.proto.label.replace("\\", "")
         for each in screen.get("page_link")
     )
+
+
+def test_one_collective_of_several_is_offered_beside_measure(data_folder):
+    asked = parse_experiment({"workload": "collectives", "target": "cpu:8", "mesh": {"x": 8}})
+    screen = opened("collectives", experiment=link.encode(asked))
+    assert "12 sizes of 5 collectives" in said(screen)
+    screen.button(key="only-kind").click().run()
+    assert "12 sizes of all-reduce, " in said(screen)
+    assert not [each for each in screen.button if each.key == "only-kind"]
+
+
+@pytest.mark.parametrize("times", [1.5, 4.0])
+def test_the_fitted_line_is_drawn_where_a_point_is_off_it(times):
+    sizes = [2**power for power in range(10, 25, 2)]
+    seconds = [(1e-4 + size / 1e9) * (times if size == sizes[-1] else 1) for size in sizes]
+    points = [
+        Point(
+            kind="all-gather",
+            axes=("x",),
+            devices=8,
+            dtype="f32",
+            bytes=size,
+            time_s=time,
+            busbw=size / time,
+        )
+        for size, time in zip(sizes, seconds, strict=True)
+    ]
+    (fit,) = fits(points[:-1])
+    line = bandwidths._fitted(points, (fit,))
+    spec = chart.sweep_chart(points, (), chart.TIME, size=sizes[-1], fitted=line)
+    (drawn,) = (each for each in spec["layer"] if each["mark"].get("type") == "line")
+    shown = [row["seconds"] for row in drawn["data"]["values"] if row["line"] == chart.FITTED]
+    assert bool(shown) is (times > 3)
+    if shown:
+        most = fit.latency_s + sizes[-1] * TRANSFERS["all-gather"].bus_factor(8) / fit.bandwidth
+        assert shown[-1] == pytest.approx(most) and shown[-1] < seconds[-1] / 3
+        assert f"fitted line {seconds_text(most)} at 16.0 MiB" in labels(spec)
 
 
 @pytest.mark.skipif(bool(accelerator_files()), reason="the default is what is attached")

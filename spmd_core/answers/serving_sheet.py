@@ -18,6 +18,7 @@ from spmd_core.base import (
     numbered,
     seconds_text,
     span_text,
+    three_digits,
 )
 from spmd_core.machine import CHIPS
 from spmd_core.plan import ServedPlan
@@ -32,6 +33,7 @@ from spmd_core.search import (
     serve,
 )
 from spmd_core.sheets import (
+    Cell,
     Column,
     Sheet,
     Table,
@@ -65,6 +67,7 @@ _SEEN = 0.005  # of a step: a shorter part is not named
 _MOST_WAITING = 3  # named of those whose requests wait
 _MOST_ANSWERED = 4  # numbers of requests at once whose own answers are looked at
 _OFFERED = 1.02  # of the tokens of an offer: what twice the chips have to make more
+_TOKENS = "Tokens/s per chip"
 _BEATS = 1.01  # of the tokens of a row: more than an even point
 
 
@@ -126,12 +129,32 @@ def waiting_table(answer: ServingAnswer) -> Table | None:
             rows.append(row)
     if lead is None or not rows:
         return None
-    marks = (f"{row.per_chip / lead.per_chip - 1:+.0%}" for row in rows)
-    marked = [_Marked("", lead), *map(_Marked, marks if answer.best else [""] * len(rows), rows)]
+    marked = [_Marked("the answer" if answer.best else "nearest", lead)]
+    marked += [_Marked("", row) for row in rows]
     on = "On" if len({each.row.plan.target for each in marked}) > 1 else ""
-    names = {on, "Mesh", "Tokens/s per chip", "Time per token", "First token, mean", "Wait"}
-    columns = tuple(each for each in _ROWS.columns if each.title in names)
-    return Sheet(columns).table(marked, "screen")
+    names = {on, "Mesh", _TOKENS, "Time per token", "First token, mean", "Wait"}
+    gained = {_TOKENS: _gained(lead)} if answer.best else {}
+    columns = (gained.get(each.title, each) for each in _ROWS.columns if each.title in names)
+    return Sheet(tuple(columns)).table(marked, "screen")
+
+
+def _gained(lead: ServingRow) -> "Column[_Marked]":
+    """Returns the column of tokens with what each row makes more than the lead."""
+
+    def cell(each: _Marked) -> Cell:
+        more = f", {each.row.per_chip / lead.per_chip - 1:+.0%}" * (each.row is not lead)
+        return Cell(f"{three_digits(each.row.per_chip)}{more}", each.row.per_chip)
+
+    return Column(_TOKENS, cell)
+
+
+def serving_open_words(answer: ServingAnswer) -> str:
+    """Returns that others could be the best by their ranges, the first of them by name; "" of none."""
+    first, *more = serving_rivals(answer) or (None,)
+    if first is None:
+        return ""
+    others = f" or {numbered(len(more), 'other')}" * bool(more)
+    return f"Not settled: {_on(first)}{others} could win"
 
 
 def waiting_title(answer: ServingAnswer) -> str:
@@ -506,7 +529,7 @@ _ROWS: Sheet[_Marked] = Sheet(
         seconds("Time per token", lambda each: each.row.served and each.row.served.tpot_s),
         seconds("First token, mean", lambda each: each.row.served and each.row.served.ttft_s),
         seconds("99% within", lambda each: each.row.served and each.row.served.ttft_p99_s),
-        per_second("Tokens/s per chip", lambda each: each.row.per_chip or None),
+        per_second(_TOKENS, lambda each: each.row.per_chip or None),
         Column("$ a million", lambda each: each.row.per_million(), money_text),
         count("Pool, tokens", lambda each: each.row.pool and each.row.pool.tokens),
         count("Wait", lambda each: each.row.served and each.row.served.waiting),

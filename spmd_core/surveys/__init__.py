@@ -2,7 +2,7 @@
 
 from spmd_core.surveys import search, studies
 from spmd_core.surveys.search import TIME_TITLE, called_words, hours_of_tokens
-from spmd_core.surveys.search.answer import cost_title, doing, goal_words, not_settled_words
+from spmd_core.surveys.search.answer import cost_title, doing, goal_words
 from spmd_core.surveys.search.candidates import why_not
 from spmd_core.surveys.studies import explained, whose
 from spmd_core.surveys.sweep.curves import (
@@ -58,7 +58,6 @@ __all__ = [
     "may_fall_short",
     "mfu_title",
     "missing_words",
-    "not_settled_words",
     "of_one_kind",
     "point_size_words",
     "point_title",

@@ -16,6 +16,7 @@ from spmd_core.answers import (
     served_mesh,
     serving_headline,
     serving_json,
+    serving_open_words,
     serving_rivals,
     serving_sure,
     waiting_rival,
@@ -227,7 +228,14 @@ def test_a_row_whose_range_reaches_that_of_the_best_could_win_or_has_the_reason(
         if row is not lead and row.served and made_span(row, load)[1] >= low
     ]
     named = [*serving_sure(answer)]
-    assert len([each for each in named if "could win" in each]) == len(serving_rivals(answer))
+    could = [each for each in named if "could win" in each]
+    assert len(could) == len(serving_rivals(answer))
+    words = serving_open_words(answer)
+    assert bool(words) is bool(could)
+    if could:  # the first of those that are listed, by name, and how many more
+        name = could[0].partition(" could win")[0]
+        assert words.startswith(f"Not settled: {name}") and words.endswith(" could win")
+        assert (f" or {len(could) - 1} other" in words) is (len(could) > 1)
     waiting = [row for row in reach if row.served.waiting]
     assert len(reach) == len(serving_rivals(answer)) + len(waiting)
     assert len([each for each in named if "is not counted" in each]) == min(3, len(waiting))
@@ -301,7 +309,10 @@ def test_each_row_that_waits_less_for_fewer_tokens_is_beside_the_best(chips, con
         kept = [each for each in rows if each[1] <= first]
         assert not kept or made <= 1.01 * max(each[0] for each in kept)
     more = f"{waiting_rival(answer).per_chip / lead.per_chip - 1:+.0%}"
-    assert table.column("Mesh")[-1].text.endswith(f", {more}")
+    tokens = [cell.text for cell in table.column("Tokens/s per chip")]
+    assert tokens[-1].endswith(f", {more}") and "%" not in tokens[0]
+    mesh, *others = (cell.text for cell in table.column("Mesh"))
+    assert mesh.endswith(", the answer") and not any("answer" in each for each in others)
 
 
 @pytest.mark.parametrize(

@@ -639,11 +639,7 @@ def how_many_overlap(answer: Answer) -> str:
 def open_words(answer: Answer) -> str:
     """Returns how many others may be as fast, by their ranges or their estimates; "" for none."""
     of = f" of {count_text(len(answer.found))} looked at" * bool(answer.counts["not looked at"])
-    return not_settled_words(len(answer.open_numbers), of)
-
-
-def not_settled_words(many: int, of: str = "") -> str:
-    """Returns how many others could be the best, `of` how many; "" for none."""
+    many = len(answer.open_numbers)
     return f"Not settled: {numbered(many, 'other')}{of} could win" if many else ""
 
 

@@ -199,7 +199,7 @@ def _most(dots: Sequence[Spec], here: Spec, x: Spec, y: Spec) -> Iterator[Spec]:
     others = [row["rate"] for row in dots if row["kind"] == _OTHERS]
     if not others or max(others) > here["rate"]:
         return
-    row = here | {"count": f"all dots, of {here['count']} at once, are below"}
+    row = here | {"count": f"no other makes more with {here['count']} at once"}
     yield layer([row], _MOST, y=y)
     at = {"x": {"value": {"expr": "width"}}, "y": y, "text": {"field": "count"}}
     for looks in (_MOST_NAME | _HALO, _MOST_NAME):

@@ -27,7 +27,7 @@ from spmd_core.answers import (
     serving_assumptions,
     serving_figures,
     serving_headline,
-    serving_rivals,
+    serving_open_words,
     serving_sure,
     serving_table,
     token_parts,
@@ -49,7 +49,6 @@ from spmd_core.search import (
     splits,
     with_compiled,
 )
-from spmd_core.surveys import not_settled_words
 from spmd_core.sweeps import decode_points, with_steps
 from spmd_core.terms import chip_title, listed
 from spmd_core.time import Served, ServingLoad
@@ -232,7 +231,7 @@ def _headline(answer: ServingAnswer) -> DeltaGenerator | None:
     with (badges := cards.headline(headline, "Compiled" if lead.compiled else "Estimated")):
         if served.waiting:
             st.badge(plain(f"{served.waiting:,} wait"), color="orange")
-        if unsure := not_settled_words(len(serving_rivals(answer))):
+        if unsure := serving_open_words(answer):
             st.badge(plain(unsure), color="orange")
     way_out = None if answer.best else st.container()
     waiting = waiting_table(answer)

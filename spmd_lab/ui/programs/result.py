@@ -29,7 +29,14 @@ from spmd_core.advice import (
     without_idle,
 )
 from spmd_core.answers import PEAK, SENT, STEP, WORK, WORSE, WORSE_TIMED, Figure, WhatIf, small
-from spmd_core.base import bytes_text, capital, change_text, in_one_unit, mesh_text, numbered
+from spmd_core.base import (
+    bytes_text,
+    capital,
+    change_text,
+    mesh_text,
+    numbered,
+    seconds_text,
+)
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Estimate
 from spmd_core.fields import Spec
@@ -468,13 +475,12 @@ def _of_fix(wrong: Wrong, shown: WhatIf | None, room: str) -> tuple[list[Figure]
         return [], [None, None]
     if not lead or lead.kind in COST_TIME or wrong.fixes.is_spent(lead):
         return [], [None, None]
-    if peak_bytes := _peak(wrong):  # of which a donation gives about its bytes back
-        saved = peak_bytes - (held[0] - held[-1])
-        change = in_one_unit(peak_bytes, saved, bytes_text).replace("→ ", "→ about ")
-        once = ", ".join(filter(None, ("now → once donated", room)))
-        return [Figure(PEAK, change, once)], [peak_bytes, saved]
     change = _change(held[0], held[-1])
-    return [Figure("Held on each device", change, room)] if change else [], [None, None]
+    figures = [Figure("Held on each device", change, "now → once donated")] if change else []
+    if peak_bytes := _peak(wrong):
+        # temporaries that took the room of outputs need their own once these are donated
+        return [*figures, Figure(PEAK, bytes_text(peak_bytes), room or "as it is")], [peak_bytes]
+    return [each._replace(more=room or each.more) for each in figures], [None, None]
 
 
 def _peak(wrong: Wrong) -> int | None:
@@ -488,6 +494,12 @@ def _peak(wrong: Wrong) -> int | None:
 def searched(wrong: Wrong, experiment: Experiment) -> None:
     """Draws the search of other meshes and specs, or its button."""
     mine = own(wrong, experiment)
+    best, fixed_s = better.ahead(mine), _fixed_s(wrong)
+    if best and fixed_s <= (best.seconds or 0.0):
+        words = (
+            f"The fix above takes less than the best that the search has: {seconds_text(fixed_s)}."
+        )
+        st.caption(plain(words))
     better.draw(experiment, mine, is_offered=offered_best(wrong, mine) is not None)
 
 
@@ -500,12 +512,16 @@ def offered_best(wrong: Wrong, mine: Own | None) -> Candidate | None:
     """Returns the best of a search, where no other known change of the program is as fast."""
     if fix.waits() or wrong.is_worse or not _fits(wrong) or not (best := better.ahead(mine)):
         return None
+    return best if (best.seconds or math.inf) < _fixed_s(wrong) else None
+
+
+def _fixed_s(wrong: Wrong) -> float:
+    """Returns the least seconds of a step with a known change; infinite where none has a time."""
     known = wrong.fixes.known
     fixed = known.programs[1].predicted_s if known else None
     remedy = remedies.best(wrong.result) if wrong.result else None
     others = [fixed.estimate if fixed else None, remedy.predicted_s.after if remedy else None]
-    least = min(filter(None, others), default=math.inf)
-    return best if (best.seconds or math.inf) < least else None
+    return min(filter(None, others), default=math.inf)
 
 
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:

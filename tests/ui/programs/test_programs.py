@@ -183,7 +183,8 @@ def test_a_press_beside_each_finding_gives_the_specs_that_mend_it(screen):
     labels = [each.proto.popover.label for each in screen.get("popover")]
     assert labels.count("Copy `donate_argnames`") == 1, "in the card, which the row points to"
     assert any(each.value.endswith("Above") for each in screen.caption)
-    assert "Peak memory per device 5.5 → about 4.9 GiB" in figures(screen)
+    shown = figures(screen)  # what a donation leaves of the peak, a compile alone knows
+    assert "Peak memory per device 5.5 GiB" in shown and "Held on each device 1." in shown
     assert "The last fix cost:" not in captions(screen), "less than 2% is no rise"
     assert primary(screen) == ["Copy `donate_argnames`"], "what mends it, and nothing else"
     button(screen, "Done in my code").click().run()

@@ -185,5 +185,7 @@ def _constant(value: Any, loop: Any) -> int | None:
         return _constant(op.operands[0], loop)
     if op.name != "stablehlo.constant":
         return None
+    if "i" not in str(ir.RankedTensorType(op.result.type).element_type):
+        return None
     elements: Any = ir.DenseIntElementsAttr(op.attributes["value"])
     return int(elements[0]) if len(elements) == 1 else None

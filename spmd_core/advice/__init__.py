@@ -39,6 +39,7 @@ from spmd_core.advice.opened import opened
 from spmd_core.advice.options import Option, best_of, conclusion, options, removal_lead
 from spmd_core.advice.programs import (
     all_findings,
+    changed_code,
     compiled_beside,
     compiled_findings,
     costs_words,
@@ -67,6 +68,7 @@ from spmd_core.advice.results import (
     next_step,
     timed_together,
 )
+from spmd_core.advice.ring_words import RING_KINDS
 
 __all__ = [
     "CONFIRM",
@@ -74,6 +76,7 @@ __all__ = [
     "GUESSED",
     "KINDS",
     "ONE_DEVICE_WINS",
+    "RING_KINDS",
     "Answered",
     "Check",
     "Option",
@@ -84,6 +87,7 @@ __all__ = [
     "best_of",
     "by_cost",
     "change_words",
+    "changed_code",
     "changes",
     "check",
     "checked_words",

@@ -5,6 +5,7 @@ from math import prod
 from typing import get_args
 
 from spmd_core.advice.repeated import Known
+from spmd_core.advice.ring_words import RING_KINDS
 from spmd_core.base import RequestError, agreed, bytes_text, capital, numbered
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Accident
@@ -15,7 +16,15 @@ from spmd_core.terms import listed
 from spmd_core.words import counted_words, limit_words, waits_words
 from spmd_core.workloads import FindingKind, Program, device_bytes
 
-KINDS = (*get_args(FindingKind), "lost_batch", *get_args(Accident.model_fields["kind"].annotation))
+KINDS = (
+    *get_args(FindingKind),
+    "lost_batch",
+    *(
+        each
+        for each in get_args(Accident.model_fields["kind"].annotation)
+        if each not in RING_KINDS
+    ),
+)
 
 _OF_FILE = len(get_args(FindingKind))  # kinds that are checked without a compile
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from spmd_core.advice.ring_words import RING_KINDS
 from spmd_core.results import StepFinding
 from spmd_core.workloads import VALUE, matches
 
@@ -20,7 +21,11 @@ def opened(
     """
     known = {(each.kind, each.path) for each in before}
     kinds = {kind for kind, _ in known}
-    new = [each for each in after if (each.kind, each.path) not in known]
+    new = [
+        each
+        for each in after
+        if (each.kind, each.path) not in known and each.kind not in RING_KINDS
+    ]
     return [
         each
         for each in new

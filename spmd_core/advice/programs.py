@@ -14,6 +14,7 @@ from spmd_core.advice.fixes import (
     with_state,
 )
 from spmd_core.advice.repeated import Known, is_listed, repeated_words, surplus_words
+from spmd_core.advice.ring_words import ring_code, ring_words
 from spmd_core.base import RequestError, agreed, bytes_text, capital, mesh_text, numbered
 from spmd_core.experiment import Experiment, spec_code
 from spmd_core.facts import Accident, Collective, LostBatch
@@ -305,6 +306,16 @@ def costs_words(kind: str, path: str, of: Known) -> str:
     return ""
 
 
+def changed_code(each: StepFinding, of: Known) -> str:
+    """Returns the lines that change what a finding of a compiled program names; "" where its sentence
+    has all of it.
+    """
+    for one in of.accidents or ():
+        if (one.kind, one.source) == (each.kind, each.path):
+            return ring_code(one)
+    return ""
+
+
 def lost_batch_words(lost: LostBatch) -> str:
     """Where a compiled program loses its batch first, what that costs, and what to constrain."""
     work = f", {lost.work:.2g} times a device's even share of work" if lost.work > EVEN else ""
@@ -343,18 +354,24 @@ def accident_words(
             of = f"a constant of {bytes_text(each.bytes)}{at}"
             return f"{of} is part of the program, on every device: pass it as an argument"
         case "gathered_whole":
-            put = f" (sharded by {by})" if (by := own_words(each.origin)) else ""
-            return (
-                f"stacked weights are gathered over {_over(each.axes)}{at}{put} before the loop that "
-                f"takes a layer at a time: {bytes_text(each.bytes)} are held at once; "
-                "gather inside the loop"
-            )
+            return _gathered(each, at)
         case "dropped_batch":
             return _dropped(each, collectives, fix)
         case "resharded_donation":
             return _leaves(each, program)
         case "replicated_carry":
             return _carried(each, fix)
+        case "larger_rotated" | "surplus_permute":
+            return ring_words(each)
+
+
+def _gathered(each: Accident, at: str) -> str:
+    put = f" (sharded by {by})" if (by := own_words(each.origin)) else ""
+    return (
+        f"stacked weights are gathered over {_over(each.axes)}{at}{put} before the loop that "
+        f"takes a layer at a time: {bytes_text(each.bytes)} are held at once; "
+        "gather inside the loop"
+    )
 
 
 def _carried(each: Accident, fix: str) -> str:

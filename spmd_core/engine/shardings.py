@@ -197,6 +197,7 @@ def judged_in(folder: Path, program: Program, own: tuple[str, ...]) -> Judged:
             *divided or [None],
             donated=described.donated,
             is_trained=bool(described.updated),
+            arguments=described.numbers,
         )
     except LabError:  # a reader that meets what it does not know costs no run
         return Judged()

@@ -146,6 +146,25 @@ class LostBatch(Frozen):
     origin: tuple[AxisOrigin, ...] | None = None
 
 
+class RingNote(Frozen):
+    """A ring of devices that sends more than it needs, by the `kind` of its accident.
+
+    Of `surplus_permute`, `permutes` run in a step, of which `needed` suffice, in loops of `turns`. Of
+    `larger_rotated`, a block of `moved` comes `by` devices further each turn, of `size`; the other has
+    `kept_bytes` and divides the dim `dim` of the result. A product of both has the `shape`.
+    """
+
+    permutes: int = 0
+    needed: int = 0
+    turns: int = 0  # 0 where they are in no loop, or in several
+    size: int = 0
+    by: int = 1
+    moved: str = ""  # the argument; "" of what was computed
+    kept_bytes: int = 0
+    dim: int = 0
+    shape: tuple[int, ...] = ()
+
+
 class Accident(Frozen):
     """Something that a compiled program does and its author hardly meant, at a source line.
 
@@ -158,6 +177,7 @@ class Accident(Frozen):
     `spec`: with which a constraint would keep the batch, a loop's carry or the axes that it drops,
     that would shard the batch, with which a donated argument leaves, or a weight is not crossed.
     `path`: of that argument, and `others` how many more do.
+    `ring`: of a block that goes round, where `path` could in its place, and `spec` is the result's then.
     `origin`: what names these axes at that line; () where nothing does, None where that is unknown.
     """
 
@@ -171,6 +191,8 @@ class Accident(Frozen):
         "dropped_batch",
         "replicated_carry",
         "resharded_donation",
+        "larger_rotated",
+        "surplus_permute",
     ]
     path: str = ""
     axes: tuple[str, ...] = ()
@@ -187,6 +209,7 @@ class Accident(Frozen):
     lost_by: str = ""
     spec: Spec = ()
     origin: tuple[AxisOrigin, ...] | None = None
+    ring: RingNote | None = None
 
 
 class Against(Frozen):

@@ -99,7 +99,7 @@ def _predicted_verdict(facts: Result) -> Judged | None:
     if first is not None and not first.fits:
         return None
     program = program_of(facts.experiment)
-    if count := len(run_findings(facts)):
+    if count := sum(not each.is_note for each in run_findings(facts)):
         return "wrong", numbered(count, "finding"), "fits" if first else ""
     is_timed = any(facts.medians_s.values())
     if others and not is_timed and (predicted := short_predicted(facts)):

@@ -58,7 +58,7 @@ def cell_of(step: StepDescription) -> str:
         and drawings.layout(largest.path, largest.shape, largest.spec or (), dict(step.mesh)),
     ]
     first, *more = head_lines(step)
-    accidents = (f"{each.kind}: {each.sentence}" for each in step.findings)
+    accidents = (f"{'note, ' * each.is_note}{each.kind}: {each.sentence}" for each in step.findings)
     return cell((first, *more, *accidents), detail_lines(step), filter(None, pictures), "pre-wrap")
 
 

@@ -64,7 +64,7 @@ def _accidents(findings: Sequence[StepFinding]) -> Iterator[str]:
     """Yields a sentence for each finding, and below it the argument of `explain` that tries its fix."""
     yield from ("", "Accidents")[: 2 if findings else 0]
     for each in findings[:MOST_ROWS]:
-        yield from _wrapped([f"{each.kind}: {each.sentence}"], "  ")
+        yield from _wrapped([f"{'note, ' * each.is_note}{each.kind}: {each.sentence}"], "  ")
         if specs := [(name, spec) for name, spec in each.specs if not name.startswith(VALUE)]:
             given = ", ".join(f"{name!r}: {spec_code(spec)}" for name, spec in specs)
             yield f"{_INDENT}try specs={{{given}}}"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from spmd_core.facts import Accident, Judged
+from spmd_core.facts import Accident, Judged, LostBatch
 from spmd_core.fields import Spec
 from spmd_core.program.hlo.lines import File, line_of
 from spmd_core.program.hlo.module import Computation, Instruction, Module
@@ -25,6 +25,7 @@ from spmd_core.program.ir.products import (
     sums_of,
 )
 from spmd_core.program.ir.replicated_batch import replicated_batch
+from spmd_core.program.ir.ring_notes import ring_notes
 from spmd_core.program.ir.shardings import CONSTRAINT, last_part, result_shardings, sharding_of
 
 Donated = Mapping[str, tuple[int, int]]
@@ -47,6 +48,7 @@ def judged(
     partitioned: Module | None = None,
     donated: Donated = MappingProxyType({}),
     is_trained: bool = False,
+    arguments: Mapping[str, int] = MappingProxyType({}),
 ) -> Judged:
     """Returns where the batch is lost, and the other accidents, the costliest kinds first.
 
@@ -56,39 +58,48 @@ def judged(
         batch: path of each argument of the batch -> the number of its parameter in the entry.
         file: the program's own source files.
         weights: path of each weight -> the number of its parameter.
-        partitioned: the program of one device after partitioning, which divides products otherwise
-            than propagation where that moves fewer bytes.
+        partitioned: the program of one device, whose products may be divided to move fewer bytes.
         donated: path of a donated argument -> numbers of its parameter and of its result.
         is_trained: whether the program updates its weights.
+        arguments: path of each argument that the program uses -> the number of its parameter.
     """
     numbers, updated = tuple(batch.values()), partitioned if is_trained else None
     lost = lost_batch(module, mesh, numbers, file, partitioned) if batch else None
-    dropped = dropped_batch(module, mesh, numbers, file) if batch else ()
-    sums, without = sums_of(module, mesh, (), file, partitioned), lost.axes if lost else ()
-    axes, of_batch = _kept(mesh, without), _axes_of(module.entry, mesh, numbers)
+    sums, of_batch = sums_of(module, mesh, (), file, partitioned), _axes_of(module, mesh, numbers)
     accidents = (
         *(replicated_batch(module, updated, mesh, batch, [*weights.values()]) if updated else ()),
         *crossed_weights(module, mesh, weights, of_batch, file),
-        *(each for each in dropped if lost is None or each.source != lost.source),
-        *with_specs(_repeated(sums, axes, of_batch), module, mesh, file),
+        *(_dropped(module, mesh, numbers, lost, file) if batch else ()),
+        *with_specs(_repeated(sums, _kept(mesh, lost), of_batch), module, mesh, file),
         *_wide(sums, _element(module, weights.values())),
         *_constants(module, file),
         *_gathered(module, mesh, file),
         *_carried_otherwise(module, mesh, file),
         *_resharded(module.entry, mesh, donated),
+        *ring_notes(module, mesh, arguments, file),
     )
     return Judged(lost_batch=lost, accidents=accidents, **_again(sums))
+
+
+def _dropped(
+    module: Module, mesh: Mesh, numbers: Sequence[int], lost: LostBatch | None, file: File
+) -> Iterator[Accident]:
+    """Constraints that drop the batch, elsewhere than where it is lost."""
+    for each in dropped_batch(module, mesh, numbers, file):
+        if lost is None or each.source != lost.source:
+            yield each
 
 
 def _again(sums: Sums) -> dict[str, float]:
     return {"mapped_flops": sums[MAPPED], "recomputed_flops": sums[RECOMPUTED]}
 
 
-def _kept(mesh: Mesh, without: Collection[str]) -> list[tuple[str, int]]:
-    return [each for each in mesh if each[0] not in without]
+def _kept(mesh: Mesh, lost: LostBatch | None) -> list[tuple[str, int]]:
+    return [each for each in mesh if lost is None or each[0] not in lost.axes]
 
 
-def _axes_of(of: Computation, mesh: Mesh, numbers: Sequence[int]) -> set[str]:
+def _axes_of(module: Module, mesh: Mesh, numbers: Sequence[int]) -> set[str]:
+    of = module.entry
     return set[str]().union(*(axes_at(of.parameters[at], of, mesh) for at in numbers))
 
 

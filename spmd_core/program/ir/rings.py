@@ -91,7 +91,7 @@ class Rings(Flow[Form]):
         """A value of what its operands have in common, or one of its own."""
         if each.opcode == PERMUTE and (step := ring_step(each, self.mesh)):
             (form,) = operands
-            return replace(form, shifts=_added(form.shifts, *step, self.mesh))
+            return replace(form, shifts=added(form.shifts, *step, self.mesh))
         form = self._common(each, operands)
         if each.opcode in PRODUCTS and not self._is_trial:
             self._products.append((each.name, form))
@@ -220,7 +220,8 @@ def ring_step(each: Instruction, mesh: Mesh) -> tuple[str, int] | None:
     return mesh[at][0], int(moved[at, 0])
 
 
-def _added(shifts: Shifts, axis: str, by: int, mesh: Mesh) -> Shifts:
+def added(shifts: Shifts, axis: str, by: int, mesh: Mesh) -> Shifts:
+    """Returns the shifts of a value after one more permutation."""
     now = dict(shifts)
     now[axis] = (now.get(axis, 0) + by) % dict(mesh)[axis]
     return tuple((name, now[name]) for name, _ in mesh if now.get(name))

@@ -189,7 +189,7 @@ class Described(Frozen):
         """Path of a donated argument -> its number, among the arguments that the program uses, and
         that of the output which replaces it and whose sharding is left to the compiler.
         """
-        at = {path: n for path, n in self._numbers.items() if self.leaves[path].is_donated}
+        at = {path: n for path, n in self.numbers.items() if self.leaves[path].is_donated}
         return {
             leaf.replaces: (at[leaf.replaces], number)
             for number, leaf in enumerate(self.outputs)
@@ -202,16 +202,16 @@ class Described(Frozen):
         nothing is known as a weight.
         """
         held = {leaf.path for leaf in (*self.state, *self.weights)}
-        return {path: at for path, at in self._numbers.items() if path not in held} if held else {}
+        return {path: at for path, at in self.numbers.items() if path not in held} if held else {}
 
     @property
     def weight_numbers(self) -> Mapping[str, int]:
         """Path -> number of each weight among the arguments that the program uses."""
-        numbers = self._numbers
+        numbers = self.numbers
         return {leaf.path: numbers[leaf.path] for leaf in self.weights if leaf.path in numbers}
 
     @cached_property
-    def _numbers(self) -> Mapping[str, int]:
+    def numbers(self) -> Mapping[str, int]:
         """Path -> number of each argument among those that the program uses."""
         return {leaf.path: at for at, leaf in enumerate(e for e in self.arguments if e.is_kept)}
 

@@ -62,6 +62,7 @@ from spmd_lab.ui.programs import (
     done,
     earlier,
     fix,
+    notes,
     outputs,
     peak,
     treemap,
@@ -334,6 +335,8 @@ def card(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             compiled.limits(wrong.compiled, wrong.now, wrong.change, after)
         if wrong.result and wrong.is_finished and (own := compiled.requested(wrong.result)):
             st.markdown(f":material/info: {plain(own)}")
+        if not wrong.is_worse:
+            notes.draw(wrong.program, wrong.seen)
         fix.refused(fixes)
         _told(wrong)
         if fixes.lead and not wrong.is_finished and fixes.is_spent(fixes.lead):
@@ -992,7 +995,8 @@ def _left(
         is_donated = each.kind == "missing_donation" and each.path in names
         return is_donated or (is_chosen and each.kind == "replicated")
 
-    return [each for each in all_findings(program, of, refuted) if not is_done(each)]
+    listed = notes.apart(all_findings(program, of, refuted))
+    return [each for each in listed if not is_done(each)]
 
 
 def done_in_code(program: Program) -> None:

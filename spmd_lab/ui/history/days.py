@@ -118,7 +118,7 @@ def _placed(
         yield from ((_day(each.at, zone, now), each) for each in reversed(left))
 
 
-def _unfold(runs: Sequence[RunSummary], unfolded: int) -> None:
+def _unfold(runs: Sequence[RunSummary], unfolded: int = 0) -> None:
     """Draws a button that lists each of some runs, with their times where these are apart; or that
     folds those which are `unfolded` below the first.
     """

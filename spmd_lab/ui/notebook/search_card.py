@@ -29,7 +29,8 @@ def card(kept: KeptSearch, key: str) -> None:
         st.markdown(f":material/travel_explore: **{plain(kept.title)}**")
         lead = kept_words(kept)
         st.subheader(plain(lead), anchor=False)
-        if rest := by_words(kept, kept.words).removeprefix(lead).removeprefix(". "):
+        rest = by_words(kept, kept.words).partition(". ")[2]  # of a sentence as the lead
+        if rest and lead != kept.words:
             st.markdown(plain(rest))
         if kept.origin:
             st.caption(plain(foreign_search_words(kept.origin)))

@@ -6,7 +6,7 @@ import streamlit as st
 
 from spmd_core.advice import compiled_findings, effect_words, limit_of
 from spmd_core.answers import PEAK, STEP, Figure, WhatIf, quantities
-from spmd_core.base import capital, numbered
+from spmd_core.base import capital, change_text, numbered, seconds_text
 from spmd_core.experiment import Experiment
 from spmd_core.facts import Change, Estimate, Remedy, sent_at_least
 from spmd_core.fields import axes_of
@@ -180,7 +180,7 @@ def _use(result: Result, remedy: Remedy, is_first: bool) -> None:
     kind = "primary" if is_first else "secondary"
     if st.button(label, type=kind, icon=":material/build:", key="remedy:best"):
         constrain.put(remedy.experiment)
-    saved = f"{1 - seconds.after / seconds.before:.0%} less time, predicted"
+    saved = f"{change_text(seconds_text(seconds.before), seconds_text(seconds.after))} predicted"
     if now and seconds.after > now.low:
         saved += ", within the range of the estimate"
     words = " ".join((as_sentence(f"{saved}: {what}"), _counted(remedy)))

@@ -538,9 +538,10 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             _use_all(busy, is_first=not is_worse)
         if best and is_sure:
             search.offer(best, mine, is_first=not busy)
-        is_offered = _offer_fix(wrong, is_first=not (is_worse or is_sure or busy))
+        is_beaten = _is_beaten(wrong)
+        is_offered = _offer_fix(wrong, is_first=not (is_worse or is_sure or busy or is_beaten))
         has_first = is_sure or bool(busy) or _is_donation(_in_card(wrong))
-        has_first |= is_offered and not wrong.fixes.is_no_gain
+        has_first |= is_offered and not (wrong.fixes.is_no_gain or is_beaten)
         waits = ""
         if not wrong.compiled:
             is_absent = experiment.place.is_absent
@@ -557,6 +558,13 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         better.told(experiment, mine)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
+
+
+def _is_beaten(wrong: Wrong) -> bool:
+    """Returns True if a change that was tried takes less time than the fix of the card."""
+    known, remedy = wrong.fixes.known, remedies.best(wrong.result) if wrong.result else None
+    fixed = known.programs[1].predicted_s if known else None
+    return fixed is not None and remedy is not None and remedy.predicted_s.after < fixed.estimate
 
 
 def _use_all(busy: Experiment, is_first: bool) -> None:

@@ -19,7 +19,7 @@ from bench.lost_batches import PLANTED
 from spmd_core import history
 from spmd_core.advice import all_findings, clean_words, gate_words, over_most, saved_bytes
 from spmd_core.answers import PEAK, SENT, Figure, WhatIf
-from spmd_core.base import RequestError, WorkerError
+from spmd_core.base import RequestError, WorkerError, change_text, seconds_text
 from spmd_core.commands import program as command
 from spmd_core.experiment import as_exported, link
 from spmd_core.facts import (
@@ -1452,6 +1452,16 @@ def test_the_finding_that_is_first_is_the_one_that_is_compared(data_folder, monk
         assert compared == [dict(mended.specs)]
 
 
+@pytest.mark.parametrize(("after", "is_beaten"), [(0.008, True), (0.012, False)])
+def test_the_faster_of_a_fix_and_a_tried_change_is_the_first(monkeypatch, after, is_beaten):
+    tried = SimpleNamespace(predicted_s=Predicted(before=0.03, after=after))
+    monkeypatch.setattr(result.remedies, "best", lambda _: tried)
+    fixed = SimpleNamespace(predicted_s=Estimate(low=0.009, estimate=0.010, high=0.011))
+    known = SimpleNamespace(programs=(None, fixed))
+    wrong = SimpleNamespace(result=object(), fixes=SimpleNamespace(known=known))
+    assert result._is_beaten(wrong) is is_beaten
+
+
 def test_the_best_of_the_changes_that_were_tried_is_given_in_the_card(screen, data_folder):
     taken = programs.take(planted_accidents.CLEAN["tensor parallelism"].exported())
     experiment = as_exported(taken).vary(target="tpu:v5e:2x4")
@@ -1474,7 +1484,8 @@ def test_the_best_of_the_changes_that_were_tried_is_given_in_the_card(screen, da
     assert not screen.exception
     (first,) = [each for each in screen.button if each.proto.type == "primary"]
     assert first.label.replace("\\", "").startswith("Use P(") and name in first.label
-    assert "40% less time, predicted: no all-reduce over `data`; +1.0 MiB" in captions(screen)
+    change = change_text(seconds_text(0.010), seconds_text(0.006))
+    assert f"{change} predicted: no all-reduce over `data`; +1.0 MiB" in captions(screen)
     assert "Use this change" not in [each.label for each in screen.button], "its button is above"
     first.click().run()
     assert not screen.exception

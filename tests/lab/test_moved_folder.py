@@ -91,7 +91,7 @@ def test_nothing_is_made_where_the_folder_was(data_folder):
     uses = [
         lambda: Lab.open().submit(experiment()),
         lab.history,
-        lambda: lab.take_program(b"", "nothing"),
+        lambda: lab.take_program(b"no program", "nothing"),
         lambda: searches.stored(lab),
         lambda: remedy_searches.store(lab),
         lambda: Lab.open(serve=False).readable_by_others,

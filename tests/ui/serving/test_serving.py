@@ -269,7 +269,7 @@ def test_a_kept_answer_is_among_the_searches_of_history(data_folder):
     (link,) = [each for each in screen.get("page_link") if each.proto.label == "Kept on History"]
     query = dict(parse_qsl(link.proto.query_string))
     history = opened("history", **query)
-    shown = plain("\n".join(each.value for each in history.markdown))
+    shown = plain("\n".join(each.value for each in (*history.subheader, *history.markdown)))
     asked = {name: text for name, text in LINK.items() if name != "show"}
     assert serving_headline(answer(**asked)) in shown
     (again,) = [each for each in history.get("page_link") if "question" in each.proto.label]

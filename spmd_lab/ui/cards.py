@@ -319,8 +319,10 @@ def usually_takes_s(experiment: Experiment, size: Callable[[Experiment], float])
     last = lab().history(
         workload=experiment.workload, state="succeeded", source="here", limit=_LAST
     )
-    alike = (each.experiment for each in last if each.experiment.target == experiment.target)
-    before, took_s = next(alike, None), lab().last_took_s(experiment)
+    alike = [each.experiment for each in last if each.experiment.target == experiment.target]
+    # the same one first, as the seconds are of it where it ran
+    before = next((each for each in alike if each == experiment), alike[0] if alike else None)
+    took_s = lab().last_took_s(experiment)
     return took_s * size(experiment) / size(before) if before and took_s is not None else None
 
 

@@ -8,6 +8,7 @@ import pytest
 from spmd_core.facts import Estimate
 from spmd_core.search import Answer, models, read_question
 from spmd_core.surveys import search as words
+from spmd_core.surveys.search.candidates import named_words
 from spmd_lab.ui.search.rows import ranked_rows
 
 ASKED = {
@@ -111,3 +112,19 @@ def test_milliseconds_of_other_batches_name_the_sequences_that_they_are_of():
     for is_same, sentence in sentences.items():
         has_times = " ms " in sentence or " s less" in sentence
         assert not has_times or ("For " in sentence) is not is_same
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "x=2,y=4 · batch:y hidden:x+z · auto",
+            "x=2 y=4, batch over y, hidden over x+z, Automatic",
+        ),
+        ("x=8 · replicated · shard_map", "x=8, replicated, shard_map"),
+        ("tp=8 · make.py:74 P(None, 'tp')", "tp=8, make.py:74 P(None, 'tp')"),
+        ("data=1,model=8 · as exported", "data=1 model=8, as exported"),
+    ],
+)
+def test_a_name_in_words_leaves_specs_of_programs_as_they_are(name, words):
+    assert named_words(name) == words

@@ -2,6 +2,7 @@
 another.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -173,6 +174,9 @@ def rule_words(rule: Rule) -> str:
     return rule if isinstance(rule, str) else fact_words(rule)
 
 
+_DIM = re.compile(r"\w+:[\w+]+")  # and the axes that shard it
+
+
 def called_words(candidate: Candidate) -> str:
     """A candidate in words: `x=2 y=4, batch over x, in over y, Automatic`; a step by its name."""
     return candidate.name if candidate.step else named_words(candidate.name)
@@ -182,9 +186,11 @@ def named_words(name: str) -> str:
     """Returns the name of a candidate of a computation in words."""
     mesh, *rest = name.split(" · ")
     named = [STRATEGIES[each].title if each in STRATEGIES else each for each in rest[1:]]
-    dims = (
-        each.replace(" ", ", ").replace(":", " over ") if ":" in each else each for each in rest[:1]
-    )
+    # specs of programs have colons of their own: `make.py:74 P(None, 'x')`
+    is_sharded = bool(rest) and all(map(_DIM.fullmatch, rest[0].split(" ")))
+    dims = [
+        each.replace(" ", ", ").replace(":", " over ") if is_sharded else each for each in rest[:1]
+    ]
     return ", ".join([mesh.replace(",", " "), *dims, *named])
 
 

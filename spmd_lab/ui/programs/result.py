@@ -497,7 +497,7 @@ def _peak(wrong: Wrong) -> int | None:
 def searched(wrong: Wrong, experiment: Experiment) -> None:
     """Draws the search of other meshes and specs, or its button."""
     mine = own(wrong, experiment)
-    best, fixed_s = better.ahead(mine), _fixed_s(wrong)
+    best, fixed_s = better.ahead(mine), min(_fix_and_tried_s(wrong))
     if best and fixed_s <= (best.seconds or 0.0):
         words = (
             f"The fix above takes less than the best that the search has: {seconds_text(fixed_s)}."
@@ -515,16 +515,17 @@ def offered_best(wrong: Wrong, mine: Own | None) -> Candidate | None:
     """Returns the best of a search, where no other known change of the program is as fast."""
     if fix.waits() or wrong.is_worse or not _fits(wrong) or not (best := better.ahead(mine)):
         return None
-    return best if (best.seconds or math.inf) < _fixed_s(wrong) else None
+    return best if (best.seconds or math.inf) < min(_fix_and_tried_s(wrong)) else None
 
 
-def _fixed_s(wrong: Wrong) -> float:
-    """Returns the least seconds of a step with a known change; infinite where none has a time."""
-    known = wrong.fixes.known
+def _fix_and_tried_s(wrong: Wrong) -> tuple[float, float]:
+    """Returns the seconds of a step with the card's fix, and with the best change that was tried; each
+    infinite where it has no time.
+    """
+    known, remedy = wrong.fixes.known, remedies.best(wrong.result) if wrong.result else None
     fixed = known.programs[1].predicted_s if known else None
-    remedy = remedies.best(wrong.result) if wrong.result else None
-    others = [fixed.estimate if fixed else None, remedy.predicted_s.after if remedy else None]
-    return min(filter(None, others), default=math.inf)
+    tried_s = remedy.predicted_s.after if remedy else math.inf
+    return fixed.estimate if fixed else math.inf, tried_s
 
 
 def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
@@ -538,7 +539,8 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
             _use_all(busy, is_first=not is_worse)
         if best and is_sure:
             search.offer(best, mine, is_first=not busy)
-        is_beaten = _is_beaten(wrong)
+        fixed_s, tried_s = _fix_and_tried_s(wrong)
+        is_beaten = tried_s < fixed_s < math.inf
         is_offered = _offer_fix(wrong, is_first=not (is_worse or is_sure or busy or is_beaten))
         has_first = is_sure or bool(busy) or _is_donation(_in_card(wrong))
         has_first |= is_offered and not (wrong.fixes.is_no_gain or is_beaten)
@@ -558,13 +560,6 @@ def _next(wrong: Wrong, experiment: Experiment, can_compile: bool) -> None:
         better.told(experiment, mine)
     if is_offered and not fix.waits():
         fix.compared_first(wrong.fixes)
-
-
-def _is_beaten(wrong: Wrong) -> bool:
-    """Returns True if a change that was tried takes less time than the fix of the card."""
-    known, remedy = wrong.fixes.known, remedies.best(wrong.result) if wrong.result else None
-    fixed = known.programs[1].predicted_s if known else None
-    return fixed is not None and remedy is not None and remedy.predicted_s.after < fixed.estimate
 
 
 def _use_all(busy: Experiment, is_first: bool) -> None:

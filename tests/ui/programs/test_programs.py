@@ -1452,14 +1452,14 @@ def test_the_finding_that_is_first_is_the_one_that_is_compared(data_folder, monk
         assert compared == [dict(mended.specs)]
 
 
-@pytest.mark.parametrize(("after", "is_beaten"), [(0.008, True), (0.012, False)])
-def test_the_faster_of_a_fix_and_a_tried_change_is_the_first(monkeypatch, after, is_beaten):
-    tried = SimpleNamespace(predicted_s=Predicted(before=0.03, after=after))
+@pytest.mark.parametrize("after", [0.008, 0.012, None])
+def test_the_seconds_of_the_fix_and_of_a_tried_change_are_not_swapped(monkeypatch, after):
+    tried = after and SimpleNamespace(predicted_s=Predicted(before=0.03, after=after))
     monkeypatch.setattr(result.remedies, "best", lambda _: tried)
     fixed = SimpleNamespace(predicted_s=Estimate(low=0.009, estimate=0.010, high=0.011))
     known = SimpleNamespace(programs=(None, fixed))
     wrong = SimpleNamespace(result=object(), fixes=SimpleNamespace(known=known))
-    assert result._is_beaten(wrong) is is_beaten
+    assert result._fix_and_tried_s(wrong) == (0.010, after or math.inf)
 
 
 def test_the_best_of_the_changes_that_were_tried_is_given_in_the_card(screen, data_folder):
